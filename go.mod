@@ -1,0 +1,3 @@
+module github.com/vramscope/vramscope
+
+go 1.26

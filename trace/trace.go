@@ -1,0 +1,117 @@
+package trace
+
+// Trace is everything that one file says. It is immutable once read.
+type Trace struct {
+	Source   Source
+	Devices  []Device // those that have events or segments, by Index
+	Stacks   *Stacks
+	Markers  []Marker // in the order of the file
+	Settings Settings
+	Warnings []Warning // about the file as a whole; a device has its own
+}
+
+// Source says where a trace comes from and how far it can be trusted.
+type Source struct {
+	Format   string // "PyTorch snapshot", …
+	Producer string // program and version as far as the file tells, "torch 2.10+", …
+	Bytes    int64  // size of the unpacked input
+}
+
+// Device is one GPU's part of a trace.
+type Device struct {
+	Index     int      // the ordinal that the recording program used
+	Events    Events   // in the order in which the allocator did them
+	Streams   []uint64 // handles in ascending order; StreamID indexes it
+	Pools     []Pool   // PoolID indexes it; 0 is the default pool
+	NumBlocks int      // block ids are below this
+	Initial   State    // what existed before the first event
+	Final     State    // what existed when the file was written
+	HasFinal  bool     // whether the file has the final state
+	Capacity  int64    // bytes that the device has, 0 if the file does not tell
+	Overflow  bool     // the file says that its ring buffer overflowed
+	Warnings  []Warning
+}
+
+// Pool is a memory pool's name in the file: (0,0) the default, (n,0) a CUDA graph's, (0,n) a MemPool's.
+type Pool [2]uint64
+
+// State is the memory of a device at one instant: segments in the order of their addresses, and the
+// blocks in them, in the order of theirs. A state before the first event holds only blocks that are
+// not free.
+type State struct {
+	Segments []Segment
+	Blocks   []Block
+}
+
+// Segment is a range of memory that the allocator holds from the driver: one cudaMalloc, or one
+// contiguous mapped range of an expandable segment.
+type Segment struct {
+	Addr       uint64
+	Size       int64
+	Stream     StreamID
+	Pool       PoolID
+	Small      bool // belongs to the small pool (known only if KindKnown)
+	KindKnown  bool
+	Expandable bool
+	Stack      StackID
+}
+
+// BlockState is what a block was doing.
+type BlockState uint8
+
+// The states that PyTorch's snapshots have.
+const (
+	BlockFree    BlockState = iota // "inactive"
+	BlockLive                      // "active_allocated"
+	BlockPending                   // freed, but a stream may still be using it
+)
+
+// Block is a block of a State.
+type Block struct {
+	ID        BlockID // NoBlock for a free one
+	State     BlockState
+	Stream    StreamID
+	Addr      uint64
+	Size      int64 // bytes it takes; 0 where the file cannot tell (freed before the end, sizes are of requests)
+	Requested int64 // bytes asked for; 0 for a free one
+	Stack     StackID
+}
+
+// Marker is a point or the edge of a range that the program named.
+type Marker struct {
+	Time   Time
+	Device int // ordinal, -1 for none
+	Name   string
+	Edge   Edge
+}
+
+// Edge tells starts from ends.
+type Edge uint8
+
+// The kinds of marker.
+const (
+	EdgePoint Edge = iota
+	EdgeStart
+	EdgeEnd
+)
+
+// Settings are the allocator's, at the moment the file was written.
+type Settings struct {
+	Known         bool   // the file has settings at all
+	Conf          string // the text of PYTORCH_CUDA_ALLOC_CONF as last parsed
+	MaxSplitSize  int64  // bytes, -1 for no limit
+	GCThreshold   float64
+	Expandable    bool
+	HasExpandable bool    // Expandable was in the file
+	Roundup       [16]int // divisions by bucket [2^(20+i), 2^(21+i)) bytes
+	HasRoundup    bool
+}
+
+// Warning is something that is wrong with a file, or that it cannot tell, and that a reader of results
+// must know. Count is how often, First the number of the first event concerned (-1 for none).
+type Warning struct {
+	Code    string // stable, for programs: "free-without-alloc", …
+	Message string // for people, without the count
+	Count   int
+	First   int
+}
