@@ -1,0 +1,298 @@
+// Package sim is a CUDA driver without a device: it has a capacity and it puts memory at the addresses
+// that the real driver would have chosen, so that a model of an allocator, whose ties are broken by
+// address, decides as it would have on a GPU.
+//
+// # What is kept
+//
+// The driver takes address space from the system in chunks, 32 MiB or a multiple, and serves requests
+// from them. Here a chunk is its range and its holes (chunks.go); the address space that nobody uses is
+// a sorted set of gaps (spans.go). At the start there is what a fresh process shows: three chunks that
+// the context made, with two holes, and open space below them.
+//
+// # One Alloc
+//
+//  1. Refused if what is in use and the request together exceed the capacity.
+//  2. The chunks are asked from the newest to the oldest; the first with a hole large enough serves the
+//     request from the smallest such hole of its own, at the low end.
+//  3. Otherwise a new chunk is made at the top of the highest gap that has room for it and almost
+//     32 MiB more. The block is at its low end, the rest of it is a hole.
+//
+// # One Free
+//
+// The block becomes a hole and merges with its neighbours in the chunk, never across chunks. A chunk
+// that is one hole goes back to the system at once and merges with the gaps beside it.
+//
+// # Reservations
+//
+// Address space for expandable segments is taken from the bottom, in multiples of 32 MiB, the lowest
+// gap that holds it (reserve.go). Mapping memory into it moves no address; it is only counted.
+//
+// # What is not modelled
+//
+// Requests are rounded up to 2 MiB of address space each; the real driver puts several small ones into
+// one such block. The capacity counts the bytes asked for, without that rounding, so for a caller that
+// makes many tiny requests the addresses spread too far and the bytes are right to within the 2 MiB
+// that the last shared block would have. What else lives in the process (libraries, host memory, the
+// driver's own blocks) takes and opens places at times that no recording of a GPU shows: Config.Events
+// are for that, and Variants is a set of guesses at it.
+//
+// docs/allocators/driver-placement.md has the rules with the evidence.
+package sim
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vramscope/vramscope/allocators"
+)
+
+const (
+	mib = 1 << 20
+
+	// Granule is the unit of addresses and of address space taken, in bytes.
+	Granule = 2 * mib
+	// ChunkUnit is the unit and the alignment of what the driver takes from the system, in bytes.
+	ChunkUnit = 32 * mib
+	// slack is what a gap must have beyond a chunk: the driver maps chunk and alignment less a page,
+	// then gives back what sticks out.
+	slack = ChunkUnit - 4096
+
+	// DefaultBase is where the context's first chunk lies when Config says nothing. The true one
+	// differs from process to process; only the order of addresses matters to an allocator.
+	DefaultBase = uint64(0x7f4000000000)
+
+	addressLimit = uint64(1) << 47
+)
+
+// Policy says how Alloc chooses addresses.
+type Policy uint8
+
+const (
+	// Placed follows the driver's rules, as measured.
+	Placed Policy = iota
+	// Descending puts each allocation below all earlier ones and reuses nothing: the best guess for a
+	// driver whose rules are not known.
+	Descending
+	// Ascending puts each above all earlier ones and reuses nothing.
+	Ascending
+)
+
+// Config describes a device and the process around it. The zero value is a device without limit in a
+// fresh process, by the driver's rules.
+type Config struct {
+	// Capacity is how many bytes can be in use at once, 0 for no limit.
+	Capacity int64
+	Policy   Policy
+	// Base is the address of the context's first chunk, a multiple of ChunkUnit; 0 is DefaultBase. A
+	// base that cannot be (not aligned, too low for the layout, outside user space) counts as 0.
+	Base uint64
+	// NoBaseHole leaves out the 24 MiB hole of the context's first chunk.
+	NoBaseHole bool
+	// NoLayout starts from nothing: no chunk at all, open space up to Base.
+	NoLayout bool
+	// Events are what happens in the process besides the allocator's calls. Those at operation 0 or
+	// before happen in New, the others when Tick reaches them.
+	Events []Event
+}
+
+// EventKind says what happens in an Event.
+type EventKind uint8
+
+const (
+	// OpenGap makes address space free: a library unloaded, host memory given back.
+	OpenGap EventKind = iota
+	// OpenHole makes a hole in the chunk around it: a block of the driver's own freed. Where no chunk
+	// is known one is taken to exist, otherwise full of things that stay.
+	OpenHole
+	// TakeRange takes what is free of a range, for good.
+	TakeRange
+	// TakeBlock takes a block of the given size where the driver would put it, for good.
+	TakeBlock
+	// TakeMapping takes address space where the system would map it, for good: the top of the highest
+	// gap that holds it.
+	TakeMapping
+)
+
+// Event is a change of the address space that no call of the allocator causes. Ranges that are not as
+// the event supposes change as far as they can: what is in use is never touched.
+type Event struct {
+	Op   int64 // operation number, as given to Tick, before which it happens
+	Kind EventKind
+	Addr uint64 // start of the range, not for TakeBlock and TakeMapping
+	Size int64  // bytes
+}
+
+// Driver is a simulated device. It is an allocators.Driver and not safe for concurrent use.
+type Driver struct {
+	capacity int64
+	used     int64 // bytes of allocations and mapped pages
+	mapped   int64 // those of mapped pages
+	faults   int64
+
+	policy Policy
+	cursor uint64 // Descending: lowest address used; Ascending: the first one above all
+
+	chunks   chunkList
+	gaps     spanSet
+	live     map[uint64]block // what Alloc gave out, by address
+	reserved map[uint64]int64 // what Reserve gave out: sizes by address
+
+	events []Event // still to come, in order
+}
+
+var _ allocators.Driver = (*Driver)(nil)
+
+// block is one allocation: what was asked, and the chunk it is in (nil under the plain policies).
+type block struct {
+	size  int64
+	chunk *chunk
+}
+
+// New makes a device at the start of a process.
+func New(c Config) *Driver {
+	base := c.Base
+	if base == 0 || base%ChunkUnit != 0 || base < 2*layoutBelow || base > addressLimit-ChunkUnit {
+		base = DefaultBase
+	}
+	d := &Driver{
+		capacity: max(c.Capacity, 0),
+		policy:   c.Policy,
+		live:     map[uint64]block{},
+		reserved: map[uint64]int64{},
+		events:   slices.Clone(c.Events),
+	}
+	slices.SortStableFunc(d.events, func(a, b Event) int {
+		switch {
+		case a.Op < b.Op:
+			return -1
+		case a.Op > b.Op:
+			return 1
+		}
+		return 0
+	})
+	switch d.policy {
+	case Descending:
+		d.openSpace(plainBottom)
+		d.cursor = DefaultBase
+	case Ascending:
+		d.openSpace(plainBottom)
+		d.cursor = plainBottom
+	default:
+		d.policy = Placed
+		if c.NoLayout {
+			d.openSpace(base)
+		} else {
+			d.startLayout(base, !c.NoBaseHole)
+		}
+	}
+	d.Tick(0)
+	return d
+}
+
+// layoutBelow is how far the context's layout reaches below the base.
+const layoutBelow = 480 * mib
+
+// startLayout makes what a fresh process with a context has: a chunk at the base with its first 8 MiB
+// in use; 64 MiB in use below it; below that a chunk of 416 MiB that one block of 414 MiB fills but
+// for the last 2 MiB; open space from there down. Nothing of it is ever freed here.
+func (d *Driver) startLayout(base uint64, hole bool) {
+	d.openSpace(base - layoutBelow)
+	first := d.chunks.add(span{base, base + ChunkUnit})
+	if hole {
+		first.addHole(span{base + 8*mib, base + ChunkUnit})
+	}
+	d.chunks.update(first)
+	d.chunks.add(span{base - 64*mib, base})
+	third := d.chunks.add(span{base - layoutBelow, base - 64*mib})
+	third.addHole(span{base - 66*mib, base - 64*mib})
+	d.chunks.update(third)
+}
+
+// Alloc takes size bytes, or returns allocators.ErrNoMemory. Anything but a positive size is an error.
+func (d *Driver) Alloc(size int64) (uint64, error) {
+	if size <= 0 {
+		return 0, fmt.Errorf("allocation of %d bytes: the size must be positive", size)
+	}
+	if !d.fits(size) || uint64(size) > addressLimit {
+		return 0, allocators.ErrNoMemory
+	}
+	n := roundUp(uint64(size), Granule)
+	addr, c, ok := d.place(n)
+	if !ok {
+		return 0, allocators.ErrNoMemory
+	}
+	d.live[addr] = block{size, c}
+	d.used += size
+	return addr, nil
+}
+
+// Free gives an allocation back. The address decides; one that is not allocated, or a size that is not
+// the one asked for, counts as a fault.
+func (d *Driver) Free(addr uint64, size int64) {
+	b, ok := d.live[addr]
+	if !ok {
+		d.faults++
+		return
+	}
+	if b.size != size {
+		d.faults++
+	}
+	delete(d.live, addr)
+	d.used -= b.size
+	s := span{addr, addr + roundUp(uint64(b.size), Granule)}
+	if b.chunk == nil {
+		d.gaps.add(s)
+		return
+	}
+	d.release(b.chunk, s)
+}
+
+// Map puts memory behind size bytes of a reservation, all or none.
+func (d *Driver) Map(addr uint64, size int64) error {
+	if size <= 0 {
+		return fmt.Errorf("mapping of %d bytes: the size must be positive", size)
+	}
+	if !d.fits(size) {
+		return allocators.ErrNoMemory
+	}
+	d.used += size
+	d.mapped += size
+	return nil
+}
+
+// Unmap takes memory away again. More than is mapped counts as a fault.
+func (d *Driver) Unmap(addr uint64, size int64) {
+	if size <= 0 || size > d.mapped {
+		d.faults++
+		size = max(0, min(size, d.mapped))
+	}
+	d.used -= size
+	d.mapped -= size
+}
+
+// Memory says how many bytes are free and how many there are; without a limit both are 0.
+func (d *Driver) Memory() (free, total int64) {
+	if d.capacity == 0 {
+		return 0, 0
+	}
+	return d.capacity - d.used, d.capacity
+}
+
+// Used is how many bytes allocations and mapped pages take.
+func (d *Driver) Used() int64 { return d.used }
+
+// Faults counts calls that a correct caller does not make: frees of what was not allocated, and such.
+func (d *Driver) Faults() int64 { return d.faults }
+
+// fits reports whether the device has size bytes left. Written so that no size overflows.
+func (d *Driver) fits(size int64) bool {
+	if d.capacity == 0 {
+		return size <= int64(addressLimit)
+	}
+	return size <= d.capacity-d.used
+}
+
+// roundUp rounds to a multiple of unit; n is far from the end of the type.
+func roundUp(n, unit uint64) uint64 { return (n + unit - 1) / unit * unit }
+
+func roundDown(n, unit uint64) uint64 { return n / unit * unit }
