@@ -50,6 +50,9 @@ type Config struct {
 	GCThreshold    float64 // share of the limit above which idle blocks are given back; 0 never; needs a limit
 	MemoryFraction float64 // share of the device's memory that may be reserved; 1 no limit
 
+	ReserveFraction float64 // address space of an expandable segment as a share of the device's memory; 0 the usual 9/8
+	ReserveBytes    int64   // the same in bytes, used when not 0
+
 	ReleaseLock       bool // the allocator's lock is dropped during cudaMalloc
 	GraphCaptureReuse bool // blocks freed on other streams are reused during a graph capture where safe
 	ThrowOnOOM        bool // a request over the limit fails at once, nothing is given back for it
@@ -95,9 +98,10 @@ func (c *Config) SegmentSize(rounded int64) int64 {
 
 // bucket is the entry of Roundup for a size.
 func bucket(n int64) int {
-	return min(max(bits.Len64(uint64(n))-21, 0), 15)
+	return min(bits.Len64(uint64(n)>>20|1)-1, 15)
 }
 
+// roundPlain is the next multiple of 512, and not 0 even if the size is.
 func roundPlain(n int64) int64 {
 	return (max(n, 1) + MinBlock - 1) &^ (MinBlock - 1)
 }
