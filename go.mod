@@ -1,3 +1,12 @@
 module github.com/vramscope/vramscope
 
 go 1.26
+
+require (
+	github.com/cockroachdb/datadriven v1.0.3 // indirect
+	github.com/go-json-experiment/json v1.27.2 // indirect
+	github.com/google/go-cmp v0.7.0 // indirect
+	github.com/klauspost/compress v1.20.4 // indirect
+	github.com/pmezard/go-difflib v1.0.0 // indirect
+	pgregory.net/rapid v1.3.0 // indirect
+)

@@ -104,7 +104,7 @@ func (p *parser) fraction(name string, ends bool, to *float64) *SyntaxError {
 	if !ok || !(f > 0 && f < 1 || ends && f >= 0 && f <= 1) {
 		e := &SyntaxError{Code: "not-a-fraction", Offset: t.off,
 			Msg: fmt.Sprintf("%s of %s is not a number between 0 and 1", quoted(t.text), name), Do: "write a share, such as 0.8"}
-		if ok && f > 1 && f < 100 && (rest == "" || rest == "%") {
+		if ok && f >= 2 && f < 100 && (rest == "" || rest == "%") {
 			e.Write = fmt.Sprintf("%s:%v", name, f/100)
 		}
 		if !ends {
