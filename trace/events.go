@@ -5,6 +5,9 @@ import "iter"
 const (
 	pageShift = 13
 	pageSize  = 1 << pageShift // events; 320 KiB a page
+
+	// PageEvents is how many events a page has: Release gives memory back in such steps.
+	PageEvents = pageSize
 )
 
 // Events is a growing list of events, kept in pages so that reading a large trace never copies what it
@@ -42,6 +45,13 @@ func (l *Events) All() iter.Seq2[int, *Event] {
 				i++
 			}
 		}
+	}
+}
+
+// Release gives up the pages that lie wholly before event i: those events must not be used any more.
+func (l *Events) Release(i int) {
+	for p := 0; p < i>>pageShift && p < len(l.pages); p++ {
+		l.pages[p] = nil
 	}
 }
 
