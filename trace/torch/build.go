@@ -68,21 +68,27 @@ func (b *builder) events() {
 	if flat {
 		lists = []value{b.top.traces} // the events of a single device, without the list around
 	}
-	for i, l := range lists {
-		items := b.list(l)
-		if len(items) == 0 {
-			continue
+	i := 0
+	for _, l := range lists {
+		for j := range l.Count() {
+			if l.Kind() == kindList {
+				b.deviceEvents(i, b.lists[int(l.Index())+j])
+			}
+			i++
 		}
-		d := b.device(i)
-		for _, it := range items {
-			switch it.Kind() {
-			case kindEvent:
-				b.take(d, int(it.Index()), it.Count())
-			case kindMarker:
-				for j := range it.Count() {
-					m := b.markers[int(it.Index())+j]
-					b.trace.Markers = append(b.trace.Markers, trace.Marker{Time: m.time, Device: i, Name: m.name, Edge: m.edge})
-				}
+	}
+}
+
+func (b *builder) deviceEvents(device int, items []value) {
+	d := b.device(device)
+	for _, it := range items {
+		switch it.Kind() {
+		case kindEvent:
+			b.take(d, int(it.Index()), it.Count())
+		case kindMarker:
+			for j := range it.Count() {
+				m := b.markers[int(it.Index())+j]
+				b.trace.Markers = append(b.trace.Markers, trace.Marker{Time: m.time, Device: device, Name: m.name, Edge: m.edge})
 			}
 		}
 	}
