@@ -1,6 +1,9 @@
 package sim
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // chunk is a range that the driver took from the system.
 //
@@ -9,6 +12,8 @@ type chunk struct {
 	span
 	holes   []span
 	largest uint64 // bytes of the largest hole
+	high    uint64 // end of the highest block there has been
+	made    uint64 // chunks made before it
 	slot    int
 }
 
@@ -39,23 +44,22 @@ func (c *chunk) addHole(s span) {
 	}
 }
 
-// takeSmallest takes n bytes at the low end of the smallest hole that has them, the lowest of equals.
-// The caller knows that there is one.
-func (c *chunk) takeSmallest(n uint64) uint64 {
-	best := c.smallest(n)
-	addr := c.holes[best].start
-	whole := c.holes[best].size() == c.largest
-	c.holes[best].start += n
-	if c.holes[best].size() == 0 {
-		c.holes = slices.Delete(c.holes, best, best+1)
+// takeFrom takes n bytes at the low end of a hole that has them.
+func (c *chunk) takeFrom(hole int, n uint64) {
+	h := &c.holes[hole]
+	largest := h.size() == c.largest
+	h.start += n
+	c.high = max(c.high, h.start)
+	if h.size() == 0 {
+		c.holes = slices.Delete(c.holes, hole, hole+1)
 	}
-	if whole {
+	if largest {
 		c.measure()
 	}
-	return addr
 }
 
-// smallest is the index of the hole that n bytes go into, -1 for none.
+// smallest is the index of the hole that n bytes go into: the smallest that has them, the lowest of
+// equals, -1 for none.
 func (c *chunk) smallest(n uint64) int {
 	best := -1
 	for i, h := range c.holes {
@@ -92,8 +96,8 @@ func (c *chunk) measure() {
 type chunkList struct {
 	slots []*chunk
 	tree  []uint64
-	next  int // the first slot never used since the list was packed
-	count int
+	next  int      // the first slot never used since the list was packed
+	made  uint64   // chunks made so far
 	spare []*chunk // removed chunks, kept for their memory
 }
 
@@ -109,10 +113,20 @@ func (l *chunkList) add(s span) *chunk {
 	} else {
 		c = &chunk{}
 	}
-	*c = chunk{span: s, holes: c.holes[:0], slot: l.next}
+	*c = chunk{span: s, holes: c.holes[:0], high: s.start, made: l.made, slot: l.next}
 	l.slots[c.slot] = c
 	l.next++
-	l.count++
+	l.made++
+	return c
+}
+
+// restore makes a chunk, full, as old as one that is gone: the order of the others is kept.
+func (l *chunkList) restore(s span, made uint64) *chunk {
+	c := l.add(s)
+	c.made = made
+	live := slices.DeleteFunc(slices.Clone(l.slots), func(c *chunk) bool { return c == nil })
+	slices.SortStableFunc(live, func(a, b *chunk) int { return cmp.Compare(a.made, b.made) })
+	l.fill(live)
 	return c
 }
 
@@ -120,7 +134,6 @@ func (l *chunkList) add(s span) *chunk {
 func (l *chunkList) remove(c *chunk) {
 	l.slots[c.slot] = nil
 	l.set(c.slot, 0)
-	l.count--
 	l.spare = append(l.spare, c)
 }
 
@@ -154,21 +167,22 @@ func (l *chunkList) newestWith(n uint64) *chunk {
 	return l.slots[i-len(l.slots)]
 }
 
-// pack moves the chunks together and makes room for as many again, a power of two.
+// pack moves the chunks together and makes room for as many again.
 func (l *chunkList) pack() {
+	l.fill(slices.DeleteFunc(slices.Clone(l.slots), func(c *chunk) bool { return c == nil }))
+}
+
+// fill makes the list be the given chunks, in a power of two of slots.
+func (l *chunkList) fill(live []*chunk) {
 	size := 64
-	for size < 2*l.count {
+	for size < 2*len(live) {
 		size *= 2
 	}
-	old := l.slots
-	l.slots, l.tree, l.next = make([]*chunk, size), make([]uint64, 2*size), 0
-	for _, c := range old {
-		if c != nil {
-			c.slot = l.next
-			l.slots[l.next] = c
-			l.tree[size+l.next] = c.largest
-			l.next++
-		}
+	l.slots, l.tree, l.next = make([]*chunk, size), make([]uint64, 2*size), len(live)
+	for i, c := range live {
+		c.slot = i
+		l.slots[i] = c
+		l.tree[size+i] = c.largest
 	}
 	for i := size - 1; i > 0; i-- {
 		l.tree[i] = max(l.tree[2*i], l.tree[2*i+1])

@@ -40,6 +40,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -88,37 +89,22 @@ type Config struct {
 	Base uint64
 	// NoBaseHole leaves out the 24 MiB hole of the context's first chunk.
 	NoBaseHole bool
-	// NoLayout starts from nothing: no chunk at all, open space up to Base.
-	NoLayout bool
+	// Held are the allocations that exist at the start, for a replay that begins in the middle of a
+	// process. They stand in for the fresh process: chunks are taken to be around them as rule and
+	// need allow, lower ones newer, and open space below. Base means nothing then.
+	Held []Range
+	// Reserved are the reservations that exist at the start.
+	Reserved []Range
+	// Mapped is how many bytes of those have memory behind them.
+	Mapped int64
 	// Events are what happens in the process besides the allocator's calls. Those at operation 0 or
 	// before happen in New, the others when Tick reaches them.
 	Events []Event
 }
 
-// EventKind says what happens in an Event.
-type EventKind uint8
-
-const (
-	// OpenGap makes address space free: a library unloaded, host memory given back.
-	OpenGap EventKind = iota
-	// OpenHole makes a hole in the chunk around it: a block of the driver's own freed. Where no chunk
-	// is known one is taken to exist, otherwise full of things that stay.
-	OpenHole
-	// TakeRange takes what is free of a range, for good.
-	TakeRange
-	// TakeBlock takes a block of the given size where the driver would put it, for good.
-	TakeBlock
-	// TakeMapping takes address space where the system would map it, for good: the top of the highest
-	// gap that holds it.
-	TakeMapping
-)
-
-// Event is a change of the address space that no call of the allocator causes. Ranges that are not as
-// the event supposes change as far as they can: what is in use is never touched.
-type Event struct {
-	Op   int64 // operation number, as given to Tick, before which it happens
-	Kind EventKind
-	Addr uint64 // start of the range, not for TakeBlock and TakeMapping
+// Range is a part of the address space.
+type Range struct {
+	Addr uint64 // first byte
 	Size int64  // bytes
 }
 
@@ -148,12 +134,13 @@ type block struct {
 	chunk *chunk
 }
 
-// New makes a device at the start of a process.
+// span is the address space that a block takes.
+func (b block) span(addr uint64) span {
+	return span{addr, addr + roundUp(uint64(b.size), Granule)}
+}
+
+// New makes a device at the start of a process, or as Config.Held says.
 func New(c Config) *Driver {
-	base := c.Base
-	if base == 0 || base%ChunkUnit != 0 || base < 2*layoutBelow || base > addressLimit-ChunkUnit {
-		base = DefaultBase
-	}
 	d := &Driver{
 		capacity: max(c.Capacity, 0),
 		policy:   c.Policy,
@@ -161,32 +148,49 @@ func New(c Config) *Driver {
 		reserved: map[uint64]int64{},
 		events:   slices.Clone(c.Events),
 	}
-	slices.SortStableFunc(d.events, func(a, b Event) int {
-		switch {
-		case a.Op < b.Op:
-			return -1
-		case a.Op > b.Op:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(d.events, func(a, b Event) int { return cmp.Compare(a.Op, b.Op) })
 	switch d.policy {
 	case Descending:
 		d.openSpace(plainBottom)
 		d.cursor = DefaultBase
+		d.hold(c.Held)
 	case Ascending:
 		d.openSpace(plainBottom)
 		d.cursor = plainBottom
+		d.hold(c.Held)
 	default:
 		d.policy = Placed
-		if c.NoLayout {
-			d.openSpace(base)
-		} else {
-			d.startLayout(base, !c.NoBaseHole)
+		if len(c.Held) == 0 || !d.hold(c.Held) {
+			d.startLayout(c.base(), !c.NoBaseHole)
 		}
 	}
+	d.holdReserved(c.Reserved, c.Mapped)
 	d.Tick(0)
 	return d
+}
+
+// base is the address of the context's first chunk, or of where it could be above what is held.
+func (c Config) base() uint64 {
+	if len(c.Held) > 0 {
+		top := uint64(0)
+		for _, r := range c.Held {
+			if r.valid() {
+				top = max(top, roundUp(r.Addr+uint64(r.Size), ChunkUnit))
+			}
+		}
+		if top > 0 {
+			return top
+		}
+	}
+	if c.Base == 0 || c.Base%ChunkUnit != 0 || c.Base < 2*layoutBelow || c.Base > addressLimit-ChunkUnit {
+		return DefaultBase
+	}
+	return c.Base
+}
+
+// valid reports whether a range is one of user space, with room for rounding.
+func (r Range) valid() bool {
+	return r.Size > 0 && r.Addr < addressLimit-ChunkUnit && uint64(r.Size) <= addressLimit-ChunkUnit-r.Addr
 }
 
 // layoutBelow is how far the context's layout reaches below the base.
@@ -239,12 +243,12 @@ func (d *Driver) Free(addr uint64, size int64) {
 	}
 	delete(d.live, addr)
 	d.used -= b.size
-	s := span{addr, addr + roundUp(uint64(b.size), Granule)}
-	if b.chunk == nil {
-		d.gaps.add(s)
-		return
+	switch {
+	case b.chunk != nil:
+		d.release(b.chunk, b.span(addr))
+	case d.policy != Placed:
+		d.gaps.add(b.span(addr))
 	}
-	d.release(b.chunk, s)
 }
 
 // Map puts memory behind size bytes of a reservation, all or none.

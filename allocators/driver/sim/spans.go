@@ -178,14 +178,30 @@ func (t *spanSet) lowest(n, addr uint64) (span, bool) {
 	return span{}, false
 }
 
-// covers reports whether all of a range is in the set.
-func (t *spanSet) covers(s span) bool {
-	if len(t.buckets) == 0 {
-		return false
+// next is the first range that starts at addr or later.
+func (t *spanSet) next(addr uint64) (span, bool) {
+	for bi := range t.buckets {
+		b := &t.buckets[bi]
+		if b.spans[len(b.spans)-1].start < addr {
+			continue
+		}
+		i := sort.Search(len(b.spans), func(i int) bool { return b.spans[i].start >= addr })
+		return b.spans[i], true
 	}
-	b := &t.buckets[t.find(s.start)]
-	i := sort.Search(len(b.spans), func(i int) bool { return b.spans[i].end > s.start })
-	return i < len(b.spans) && b.spans[i].start <= s.start && s.end <= b.spans[i].end
+	return span{}, false
+}
+
+// holding is the range that has an address.
+func (t *spanSet) holding(addr uint64) (span, bool) {
+	if len(t.buckets) == 0 {
+		return span{}, false
+	}
+	b := &t.buckets[t.find(addr)]
+	i := sort.Search(len(b.spans), func(i int) bool { return b.spans[i].end > addr })
+	if i < len(b.spans) && b.spans[i].start <= addr {
+		return b.spans[i], true
+	}
+	return span{}, false
 }
 
 // all lists the ranges in order.

@@ -1,0 +1,143 @@
+package sim
+
+// Step is one call of a recording: a segment allocated or freed.
+type Step struct {
+	Op    int64 // the operation number at which it happened, in the caller's count; never decreasing
+	Alloc bool
+	Addr  uint64
+	Size  int64 // bytes, of a free too
+}
+
+// Score says how well the rules fit a recording. The first steps of a process are left out of the
+// second pair: before them most of what no trace shows happens.
+type Score struct {
+	Checked, Matched         int // allocations, and those predicted to the byte
+	LateChecked, LateMatched int // those after the first LateAfter allocations
+}
+
+const (
+	// LateAfter is the number of allocations that count as the start of a process.
+	LateAfter = 40
+	// fitting is the share, in percent, of late allocations that the rules predict on the drivers that
+	// they were measured on, with some room: 98.6 there.
+	fitting = 95
+	// enough is how many late allocations a verdict takes.
+	enough = 20
+)
+
+// Fits reports whether the recording is one of a driver that follows the rules. known is false if it
+// has too few allocations to tell; the rules are then as good a guess as any.
+func (s Score) Fits() (fits, known bool) {
+	if s.LateChecked < enough {
+		// Too few: only a recording with next to nothing right speaks against the rules.
+		return s.Checked < enough || 2*s.Matched >= s.Checked, s.Checked >= enough && 2*s.Matched < s.Checked
+	}
+	return 100*s.LateMatched >= fitting*s.LateChecked, true
+}
+
+// Learned is what following a recording tells of the process.
+type Learned struct {
+	Score Score
+	// Base is where the context's first chunk seems to lie.
+	Base uint64
+	// FirstSight are the gaps, holes and takings that explain what the rules alone do not, each at the
+	// operation that shows it; Earliest are the same as early as the recording allows.
+	FirstSight, Earliest []Event
+}
+
+// Follow says how well the rules fit a recording; see Learn.
+func Follow(held []Range, steps []Step) Score { return Learn(held, steps).Score }
+
+// Learn follows a recording one step ahead: it predicts each allocation, and where the recording has
+// another address it looks for the smallest change of the process that would have led there, makes
+// that change and goes on. held is what existed before the first step.
+//
+// A recording from another driver can miss at every step; the work is bounded then, and the score is of
+// the part that was followed.
+func Learn(held []Range, steps []Step) *Learned {
+	var best *follower
+	for _, base := range baseCandidates(held, steps) {
+		f := newFollower(held, base)
+		f.run(steps[:min(len(steps), trialSteps)])
+		if best == nil || f.score.Matched > best.score.Matched {
+			best = f
+		}
+	}
+	f := newFollower(held, best.base)
+	f.run(steps)
+	return &Learned{Score: f.score, Base: f.base, FirstSight: f.first, Earliest: f.earliest}
+}
+
+// Variants are the two guesses that repeat what was learned: 2 and 3 of the list that Variants begins.
+func (l *Learned) Variants(c Config) []Variant {
+	c.Base = l.Base
+	first, early := c, c
+	first.Events = append(append([]Event{}, c.Events...), l.FirstSight...)
+	early.Events = append(append([]Event{}, c.Events...), l.Earliest...)
+	return []Variant{
+		{Name: "2 as recorded, places known at first sight", Config: first},
+		{Name: "3 as recorded, places known as early as can be", Config: early},
+	}
+}
+
+const (
+	trialSteps      = 160 // steps followed to choose among bases
+	baseAllocations = 12  // allocations that bases are read from
+)
+
+// baseCandidates lists the bases that some early allocation speaks for: at its hole of 24 MiB (8 MiB
+// in), at the one of 2 MiB below it, in the first chunk below the layout, or in place of its large
+// block. Only the last is sure to be at a multiple of 32 MiB, so the others are told by the remainder.
+func baseCandidates(held []Range, steps []Step) []uint64 {
+	if len(held) > 0 {
+		return []uint64{0}
+	}
+	var out []uint64
+	add := func(addr, above uint64) {
+		base := addr + above
+		if base < 2*layoutBelow || base > addressLimit-ChunkUnit {
+			return
+		}
+		for _, b := range out {
+			if b == base {
+				return
+			}
+		}
+		out = append(out, base)
+	}
+	n := 0
+	for _, s := range steps {
+		if !s.Alloc || s.Size <= 0 || s.Addr > addressLimit || uint64(s.Size) > addressLimit {
+			continue
+		}
+		if n++; n > baseAllocations {
+			break
+		}
+		size := roundUp(uint64(s.Size), Granule)
+		switch s.Addr % ChunkUnit {
+		case 30 * mib:
+			if size == Granule {
+				add(s.Addr, 66*mib)
+			}
+		case 8 * mib:
+			if size <= 24*mib && s.Addr > 8*mib {
+				add(s.Addr-8*mib, 0)
+			}
+		case 0:
+			add(s.Addr, layoutBelow+roundUp(size, ChunkUnit))
+			add(s.Addr, layoutBelow)
+		}
+	}
+	if len(out) == 0 {
+		for _, s := range steps {
+			if s.Alloc && s.Addr < addressLimit {
+				add(roundDown(s.Addr, ChunkUnit), 2*layoutBelow)
+				break
+			}
+		}
+	}
+	if len(out) == 0 {
+		return []uint64{0}
+	}
+	return out
+}

@@ -1,0 +1,105 @@
+package sim
+
+import (
+	"cmp"
+	"slices"
+)
+
+// hold makes allocations exist that were there before the first call, and reports whether there was any.
+//
+// How they came to be where they are is not known. A chunk starts at a multiple of ChunkUnit with a
+// block at its low end, so a held range lies in the chunk of the one before it if that reaches so far,
+// and otherwise starts a chunk of its own. What such chunks do not use above their first block is taken
+// to be holes; below it, to be in use by somebody else. The driver works its way down, so lower is newer.
+// Between the chunks nothing is known to be free, and below the lowest everything.
+//
+// A range that overlaps an earlier one, or cannot be, counts as a fault.
+func (d *Driver) hold(held []Range) bool {
+	held = slices.Clone(held)
+	slices.SortStableFunc(held, func(a, b Range) int { return cmp.Compare(a.Addr, b.Addr) })
+	type group struct {
+		span
+		blocks []Range
+	}
+	var groups []group
+	var end uint64 // of the last block
+	for _, r := range held {
+		if !r.valid() || r.Addr%Granule != 0 || r.Addr < end {
+			d.faults++
+			continue
+		}
+		end = r.Addr + roundUp(uint64(r.Size), Granule)
+		if n := len(groups); n > 0 && r.Addr < groups[n-1].end {
+			g := &groups[n-1]
+			g.blocks = append(g.blocks, r)
+			g.end = max(g.end, roundUp(end, ChunkUnit))
+			continue
+		}
+		groups = append(groups, group{span{roundDown(r.Addr, ChunkUnit), roundUp(end, ChunkUnit)}, []Range{r}})
+	}
+	if len(groups) == 0 {
+		return false
+	}
+	if d.policy != Placed {
+		for _, g := range groups {
+			for _, r := range g.blocks {
+				d.gaps.remove(d.liveAt(r, nil))
+			}
+		}
+		d.moveCursor(groups[0].start, groups[len(groups)-1].end)
+		return true
+	}
+	d.openSpace(groups[0].start)
+	for _, g := range slices.Backward(groups) {
+		c := d.chunks.add(g.span)
+		free := []span{{g.blocks[0].Addr, g.end}}
+		for _, r := range g.blocks {
+			s := d.liveAt(r, c)
+			free = subtract(free, s)
+			c.high = s.end
+		}
+		for _, s := range free {
+			c.addHole(s)
+		}
+		d.chunks.update(c)
+	}
+	return true
+}
+
+func (d *Driver) liveAt(r Range, c *chunk) span {
+	b := block{r.Size, c}
+	d.live[r.Addr] = b
+	d.used += r.Size
+	return b.span(r.Addr)
+}
+
+// moveCursor keeps a plain policy clear of what is held, if that lies in its way.
+func (d *Driver) moveCursor(low, high uint64) {
+	if low <= plainBottom || high >= addressLimit {
+		return
+	}
+	if d.policy == Descending {
+		d.cursor = low
+	} else {
+		d.cursor = high
+	}
+}
+
+// holdReserved makes reservations exist that were there before the first call.
+func (d *Driver) holdReserved(reserved []Range, mapped int64) {
+	for _, r := range reserved {
+		if !r.valid() || r.Addr%Granule != 0 {
+			d.faults++
+			continue
+		}
+		s := span{r.Addr, r.Addr + roundUp(uint64(r.Size), ChunkUnit)}
+		if d.reservedIn(s) || len(d.chunks.overlapping(s)) > 0 {
+			d.faults++
+			continue
+		}
+		d.gaps.remove(s)
+		d.reserved[r.Addr] = r.Size
+	}
+	d.mapped = max(mapped, 0)
+	d.used += d.mapped
+}
