@@ -74,7 +74,7 @@ func (l *linter) expandable(measured bool) {
 	if l.v.before(Version{2, 5}) {
 		l.add(keyGC, "expandable-gc", Risk, "", "together with %s:True this can stop the program with an internal assertion near the end of memory; use one of them", keyExpandable)
 	} else {
-		l.add(keyGC, "expandable-gc", NoEffect, "", "it never gives expandable segments back")
+		l.add(keyGC, "expandable-gc", NoEffect, "", "together with %s:True it does nothing, it never gives expandable segments back", keyExpandable)
 	}
 	if l.c.LargeSegmentSize%RoundLarge != 0 {
 		l.add(keyLargeSegment, "odd-page", Risk, fmt.Sprintf("%s:%d", keyLargeSegment, l.c.LargeSegmentSize/MiB+1),
@@ -86,20 +86,27 @@ func (l *linter) splitting() {
 	const largest = 512 << 30 // no GPU has more
 	if l.c.MaxSplitSize >= largest {
 		l.add(keyMaxSplit, "split-unlimited", NoEffect, "", "no block is that large, so all may be split, as without it")
+	} else if !l.c.Expandable {
+		l.add(keyMaxSplit, "split-cost", Risk, "", "blocks of %d MiB and more are kept whole: that lessens fragmentation, but they fit fewer requests, and when memory is short they go back to the driver and are taken anew, which can cost much time", l.c.MaxSplitSize/MiB)
 	}
 	if l.c.MaxSplitSize == Unlimited {
-		l.add(keyMaxNonSplit, "non-split-alone", NoEffect, keyMaxSplit+":...", "%s counts only for blocks that %s keeps whole, and it is not set", keyMaxNonSplit, keyMaxSplit)
+		l.add(keyMaxNonSplit, "non-split-alone", NoEffect, "", "%s counts only for blocks that %s keeps whole, and it is not set", keyMaxNonSplit, keyMaxSplit)
 	}
 }
 
 func (l *linter) limit() {
 	if l.c.MemoryFraction == 1 {
-		how, suggest := "the program calls torch.cuda.set_per_process_memory_fraction", ""
+		how := "torch.cuda.set_per_process_memory_fraction is called with less than 1"
+		gc, throw := "", ""
 		if !l.v.before(Version{2, 10}) {
-			how, suggest = keyFraction+" is set too, or "+how, keyFraction+":0.95"
+			how = keyFraction + " is below 1 too, or " + how
+			gc = fmt.Sprintf("%s:%v,%s:0.95", keyGC, l.c.GCThreshold, keyFraction)
+			throw = fmt.Sprintf("%s:True,%s:0.95", keyThrow, keyFraction)
 		}
-		l.add(keyGC, "gc-without-limit", NoEffect, suggest, "it does nothing, without a word, unless %s with less than 1", how)
-		l.add(keyThrow, "throw-without-limit", NoEffect, suggest, "it does nothing unless %s with less than 1", how)
+		l.add(keyGC, "gc-without-limit", NoEffect, gc, "without a memory limit it does nothing, silently: it counts only if %s", how)
+		if l.c.ThrowOnOOM {
+			l.add(keyThrow, "throw-without-limit", NoEffect, throw, "without a memory limit it does nothing: it counts only if %s", how)
+		}
 		l.add(keyFraction, "fraction-one", NoEffect, "", "1 sets no limit, as without it")
 	}
 	if l.c.MemoryFraction == 0 {

@@ -14,6 +14,9 @@ const (
 	maxFindings = 100
 )
 
+// maxText is the longest text that is looked at. Linux lets no environment variable be longer.
+const maxText = 128 << 10
+
 // maxBytes bounds the sizes that are added to others, so that no sum overflows. No device has so much.
 const maxBytes = 1 << 50
 
@@ -54,6 +57,11 @@ type parser struct {
 // parse reads the text without judging how the settings go together.
 func parse(text string, v Version) *parser {
 	p := &parser{v: v.known(), cfg: Default(), seen: map[string]int{}}
+	if len(text) > maxText {
+		p.fail(&SyntaxError{Code: "too-long", Offset: maxText,
+			Msg: fmt.Sprintf("a setting of %d bytes cannot come from an environment variable", len(text)), Do: "give the value of PYTORCH_CUDA_ALLOC_CONF alone"})
+		return p
+	}
 	value, base := p.unwrap(text)
 	p.toks = tokenize(value, base, p.v)
 	p.end = base + len(value)
@@ -146,12 +154,12 @@ func (p *parser) pair() *SyntaxError {
 		return &SyntaxError{Code: "missing-value", Offset: value.off, Key: k.name,
 			Msg: k.name + " has no value", Do: "write one after the colon, or leave the setting out"}
 	}
-	before := p.pos
+	if word, _, ok := strings.Cut(value.text, ";"); ok && p.pos+1 < len(p.toks) && p.toks[p.pos+1].text == ":" {
+		return &SyntaxError{Code: "semicolon", Offset: value.off + len(word), Key: k.name,
+			Msg: "a semicolon does not separate settings, it is part of the value of " + k.name, Do: "write a comma"}
+	}
 	if err := p.value(k.name); err != nil {
 		err.Key = k.name
-		if s := p.toks[before].text; strings.Contains(s, ";") {
-			err.Do = "settings are separated by a comma, not by a semicolon"
-		}
 		return err
 	}
 	if p.pos < len(p.toks) {
@@ -182,7 +190,7 @@ func (p *parser) key() (key, *SyntaxError) {
 
 // unknown explains a key that the version does not have.
 func (p *parser) unknown(t token, k key, other bool) *SyntaxError {
-	e := &SyntaxError{Code: "unknown-key", Offset: t.off, Key: t.text,
+	e := &SyntaxError{Code: "unknown-key", Offset: t.off, Key: clip(t.text),
 		Msg: fmt.Sprintf("PyTorch %s knows no setting %s", p.v, quoted(t.text)),
 		Do:  "take it out: every setting of the text is lost with it"}
 	if other {

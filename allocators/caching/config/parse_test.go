@@ -45,6 +45,7 @@ func TestParse(t *testing.T) {
 		{"max_split_size_mb:64", v29, with(func(c *Config) { c.MaxSplitSize = 64 * MiB })},
 		{"max_split_size_mb:21", v29, with(func(c *Config) { c.MaxSplitSize = 21 * MiB })},
 		{"max_split_size_mb:20", v210, with(func(c *Config) { c.MaxSplitSize = 20 * MiB })},
+		{"max_split_size_mb:128;", Version{}, with(func(c *Config) { c.MaxSplitSize = 128 * MiB })},
 		{"max_split_size_mb:128MB", Version{}, with(func(c *Config) { c.MaxSplitSize = 128 * MiB })},
 		{"max_split_size_mb:-1", Version{}, Default()},
 		{"max_split_size_mb:18446744073709551615", Version{}, Default()},
@@ -147,7 +148,10 @@ func TestParseErrors(t *testing.T) {
 		{",backend:native", Version{}, "missing-key", 0, ""},
 		{"expandable_segments:true", Version{}, "not-boolean", 20, "expandable_segments:True"},
 		{"expandable_segments:1", Version{}, "not-boolean", 20, "expandable_segments:True"},
-		{"expandable_segments:True;max_split_size_mb:64", Version{}, "not-boolean", 20, ""},
+		{"expandable_segments:True;max_split_size_mb:64", Version{}, "semicolon", 24, ""},
+		{"max_split_size_mb:64;expandable_segments:True", v29, "semicolon", 20, ""},
+		{"max_split_size_mb:64;expandable_segments:True", v210, "semicolon", 20, ""},
+		{"expandable_segments:True;", Version{}, "not-boolean", 20, "expandable_segments:True"},
 		{"expandable_segments:True max_split_size_mb:64", Version{}, "not-boolean", 20, ""},
 		{"\texpandable_segments:True,\tbackend:native", v29, "unknown-key", 26, "backend"}, // only spaces are dropped
 		{"max_split_size_mb:20", v29, "too-small", 18, "max_split_size_mb:21"},
@@ -155,7 +159,7 @@ func TestParseErrors(t *testing.T) {
 		{"max_split_size_mb:20,large_segment_size_mb:32", Version{}, "too-small", 18, "max_split_size_mb:32"},
 		{"max_non_split_rounding_mb:19", Version{}, "too-small", 26, "max_non_split_rounding_mb:20"},
 		{"large_segment_size_mb:10", Version{}, "too-small", 22, "large_segment_size_mb:11"},
-		{"max_split_size_mb:2GB", Version{}, "too-small", 18, "max_split_size_mb:20"},
+		{"max_split_size_mb:2GB", Version{}, "too-small", 18, "max_split_size_mb:2048"},
 		{"max_split_size_mb:none", Version{}, "not-a-number", 18, ""},
 		{"max_split_size_mb:3000000000", v29, "not-a-number", 18, ""}, // 32 bits
 		{"max_split_size_mb:99999999999999999999", v210, "not-a-number", 18, ""},

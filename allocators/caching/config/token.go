@@ -116,10 +116,13 @@ func realNumber(s string) (f float64, rest string, ok bool) {
 	return f, s[i:], err == nil
 }
 
-// quoted is a word for a message, shortened if it is long.
-func quoted(s string) string {
+// clip shortens a word that is too long to show.
+func clip(s string) string {
 	if len(s) > 60 {
 		s = s[:57] + "..."
 	}
-	return strconv.Quote(s)
+	return s
 }
+
+// quoted is a word for a message.
+func quoted(s string) string { return strconv.Quote(clip(s)) }

@@ -33,7 +33,7 @@ func (p *parser) unwrap(text string) (value string, base int) {
 	if m := assignment.FindStringSubmatchIndex(head); m != nil {
 		before, name, between := head[m[2]:m[3]], head[m[4]:m[5]], head[m[6]:m[7]]
 		p.add(Finding{Code: "pasted-line", Severity: Ignored, Offset: base,
-			Message: fmt.Sprintf("%q is not part of the setting, the value behind it is read", strings.TrimSpace(before+name))})
+			Message: fmt.Sprintf("%s and what is around the value are not part of the setting, the value alone is read", name)})
 		p.variable(name, base+m[4])
 		if strings.Contains(before, "environ") || strings.Contains(before, "putenv") {
 			p.setLate(base)
@@ -47,7 +47,7 @@ func (p *parser) unwrap(text string) (value string, base int) {
 	}
 	if m := call.FindStringSubmatchIndex(head); m != nil {
 		p.add(Finding{Code: "pasted-line", Severity: Ignored, Offset: base,
-			Message: fmt.Sprintf("%q is not part of the setting, the value behind it is read", head[m[2]:m[3]])})
+			Message: "the call around the value is not part of the setting, the value alone is read"})
 		p.add(Finding{Code: "changed-at-run-time", Severity: Risk, Offset: base,
 			Message: "each such call first resets " + p.resets() + "; other settings keep their values, and the backend cannot change"})
 		return p.unquote(strings.TrimRight(value[m[1]:], ")"), base+m[1], false)

@@ -89,9 +89,14 @@ func (p *parser) size(name string, least uint64, limit int64, to *int64) *Syntax
 		return err
 	}
 	if n < least {
-		return &SyntaxError{Code: "too-small", Offset: t.off,
+		e := &SyntaxError{Code: "too-small", Offset: t.off,
 			Msg: fmt.Sprintf("%s:%d is too small for PyTorch %s", name, n, p.v),
 			Do:  fmt.Sprintf("it must be %d MiB or more", least), Write: fmt.Sprintf("%s:%d", name, least)}
+		_, rest, _ := wholeNumber(t.text, p.v)
+		if mib, ok := unit(n, rest); ok && mib > least {
+			e.Write = fmt.Sprintf("%s:%d", name, mib)
+		}
+		return e
 	}
 	*to = bytesOf(n, limit)
 	return nil
@@ -121,6 +126,12 @@ func (p *parser) fraction(name string, ends bool, to *float64) *SyntaxError {
 }
 
 func (p *parser) backend() *SyntaxError {
+	// PyTorch reads this setting twice, when it is loaded with white space as the end of a setting, and
+	// later as everything else. It raises if the two disagree.
+	if at := p.pos; at >= 2 && p.peek().text != Native && p.toks[at].off-p.toks[at-2].off > len(keyBackend+":") {
+		p.add(Finding{Code: "backend-space", Key: keyBackend, Severity: Risk, Offset: p.toks[at-2].off, Suggest: keyBackend + ":" + p.peek().text,
+			Message: "while torch is loaded white space ends this setting and native is chosen, which the later check refuses: take the white space out"})
+	}
 	switch t := p.next(); t.text {
 	case Native, Async:
 		p.cfg.Backend = t.text
