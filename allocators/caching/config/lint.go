@@ -34,11 +34,6 @@ func (l *linter) add(name, code string, s Severity, suggest, format string, args
 	}
 }
 
-func (l *linter) set(name string) bool {
-	_, ok := l.seen[name]
-	return ok
-}
-
 func (l *linter) async() {
 	for _, k := range keys {
 		if k.native {

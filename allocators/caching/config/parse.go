@@ -90,7 +90,7 @@ func (p *parser) fail(err *SyntaxError) {
 		p.err = err
 	}
 	p.errs++
-	p.add(err.finding())
+	p.findings = append(p.findings, err.finding())
 }
 
 // resume goes to the comma after the setting that began at start, so that one mistake hides no other.

@@ -63,7 +63,7 @@ func (p *parser) unwrap(text string) (value string, base int) {
 // resets names the settings that go back to their defaults whenever a setting is parsed.
 func (p *parser) resets() string {
 	names := []string{keyMaxSplit, keyRoundup, keyGC}
-	if !p.v.before(Version{2, 10}) {
+	if !p.v.before(Version{2, 11}) {
 		names = append(names, keyMaxNonSplit)
 	}
 	return strings.Join(names, ", ")
@@ -76,10 +76,8 @@ func (p *parser) unquote(s string, base int, shell bool) (string, int) {
 	case s == "":
 		return s, base
 	case s[0] == '"' || s[0] == '\'':
-		quote := s[:1]
-		base++
-		s, rest, _ = strings.Cut(s[1:], quote)
-		return s, base // what is behind the quotes is a command or a bracket
+		inside, _, _ := strings.Cut(s[1:], s[:1])
+		return inside, base + 1 // what is behind the quotes is a command or a bracket
 	case shell:
 		if i := strings.IndexAny(s, " \t\r\n"); i >= 0 {
 			s, rest = s[:i], s[i:]
