@@ -4,22 +4,23 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
 
-GO       ?= go
-VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS  := -s -w -X github.com/vramscope/vramscope/internal/cli.version=$(VERSION)
-PKG      ?= ./...
-BENCH    ?= .
-COUNT    ?= 6
-FUZZTIME ?= 10s
-PLATFORMS ?= linux/amd64 linux/arm64 darwin/arm64 windows/amd64
+GO         ?= go
+VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+BUILDFLAGS ?= -trimpath
+LDFLAGS    := -s -w -X github.com/vramscope/vramscope/internal/cli.version=$(VERSION)
+PKG        ?= ./...
+BENCH      ?= .
+COUNT      ?= 6
+FUZZTIME   ?= 10s
+PLATFORMS  ?= linux/amd64 linux/arm64 darwin/arm64 windows/amd64
 
 .PHONY: build install test short lint bench bench-compare fuzz fidelity cover cross modules clean help
 
 build: ## bin/vramscope: one static binary without cgo
-	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/vramscope ./cmd/vramscope
+	CGO_ENABLED=0 $(GO) build $(BUILDFLAGS) -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/vramscope ./cmd/vramscope
 
 install: ## the same into GOBIN
-	CGO_ENABLED=0 $(GO) install -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' ./cmd/vramscope
+	CGO_ENABLED=0 $(GO) install $(BUILDFLAGS) -buildvcs=false -ldflags '$(LDFLAGS)' ./cmd/vramscope
 
 test: ## all tests, the linters among them
 	$(GO) test $(PKG)
@@ -53,7 +54,7 @@ cover: ## coverage by package, and bin/cover.html
 cross: ## build for every platform that we promise, without a C compiler
 	@for p in $(PLATFORMS); do \
 	  echo "$$p"; \
-	  GOOS=$${p%/*} GOARCH=$${p#*/} CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o /dev/null ./cmd/vramscope; \
+	  GOOS=$${p%/*} GOARCH=$${p#*/} CGO_ENABLED=0 $(GO) build $(BUILDFLAGS) -buildvcs=false -o /dev/null ./cmd/vramscope; \
 	done
 
 modules: ## vet and test the modules that are apart because their dependencies are heavy

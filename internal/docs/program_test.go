@@ -3,6 +3,7 @@ package docs
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,9 +13,12 @@ import (
 // A mainFunc runs vramscope as a process would and gives its exit status.
 type mainFunc func(args []string, stdin io.Reader, stdout, stderr io.Writer) int
 
-// program builds vramscope. It skips the test while there is nothing to build.
+// program builds vramscope and gives it as a function. The documents are about the program that people
+// start, so it is that one and not a call of the package inside. It skips the test while there is
+// nothing to build.
 func program(t *testing.T) mainFunc {
 	t.Helper()
+	noteInputs(t)
 	list := exec.Command("go", "list", "./cmd/vramscope")
 	list.Dir = root
 	if err := list.Run(); err != nil {
@@ -36,5 +40,22 @@ func program(t *testing.T) mainFunc {
 			t.Error(err)
 		}
 		return cmd.ProcessState.ExitCode()
+	}
+}
+
+// noteInputs opens the folders that the program is built from and that the commands read. They are used
+// by other processes only, and go test would otherwise not know that a cached result depends on them.
+func noteInputs(t *testing.T) {
+	t.Helper()
+	for _, folder := range []string{"cmd", "internal", "report", "simulate", "allocators", "trace", "testdata", "examples"} {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, d fs.DirEntry, err error) error {
+			if os.IsNotExist(err) {
+				return nil
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }

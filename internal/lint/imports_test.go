@@ -17,7 +17,6 @@ var layers = map[string][]string{
 	"cmd":                {"internal/cli"},
 	"cmd/vramscope-beam": {"internal/cli", "report", "simulate", "trace", "allocators"},
 	"internal/cli":       {"report", "simulate", "allocators", "trace", "internal"},
-	"internal/docs":      {"internal/cli"},
 	"internal/fidelity":  {"report", "simulate", "allocators", "trace", "internal"},
 	"report":             {"simulate", "allocators", "trace", "internal"},
 	"simulate":           {"allocators", "trace", "internal"},
