@@ -1,10 +1,13 @@
 package trace
 
+import "math/rand/v2"
+
 // addrTable maps addresses to the blocks that live there. It is open addressing with linear probing and
 // holds only live blocks, so it stays small and in the cache however long the trace is.
 type addrTable struct {
 	slots []liveBlock // length is a power of two
 	n     int
+	seed  uint64 // no file can be made whose addresses all collide
 }
 
 type liveBlock struct {
@@ -13,10 +16,13 @@ type liveBlock struct {
 	state BlockState // BlockFree marks an empty slot
 }
 
-func newAddrTable() addrTable { return addrTable{slots: make([]liveBlock, 1024)} }
+func newAddrTable() addrTable {
+	return addrTable{slots: make([]liveBlock, 1024), seed: rand.Uint64()}
+}
 
 func (t *addrTable) home(addr uint64) int {
-	h := addr * 0x9e3779b97f4a7c15
+	h := (addr ^ t.seed) * 0x9e3779b97f4a7c15
+	h = (h ^ h>>32 ^ t.seed) * 0xbf58476d1ce4e5b9
 	return int(h>>32) & (len(t.slots) - 1)
 }
 

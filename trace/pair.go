@@ -14,7 +14,7 @@ import (
 // A source calls it once for each device, after Rewind if it has segments. What does not fit together
 // becomes warnings.
 func Pair(d *Device) {
-	p := pairing{d: d, live: newAddrTable(), fullRange: !d.HasFinal}
+	p := pairing{d: d, live: newAddrTable()}
 	p.count()
 	p.merge()
 	p.run()
@@ -24,12 +24,11 @@ func Pair(d *Device) {
 }
 
 type pairing struct {
-	d         *Device
-	live      addrTable
-	ops       [numOps]int
-	next      BlockID
-	old       []oldBlock // candidates for Initial.Blocks
-	fullRange bool
+	d    *Device
+	live addrTable
+	ops  [numOps]int
+	next BlockID
+	old  []oldBlock // candidates for Initial.Blocks
 
 	twice, unasked, atLive, lost, state, unmatched fault
 }
@@ -221,30 +220,24 @@ func (p *pairing) settle() {
 // address before they were freed, or no segment was there at the start.
 func (p *pairing) refuse() map[BlockID]bool {
 	refused := map[BlockID]bool{}
-	byAddr := make(map[uint64][]int, len(p.old))
+	byAddr := make(map[uint64]*oldBlock, len(p.old))
 	last := 0
 	for i := range p.old {
 		b := &p.old[i]
-		byAddr[b.Addr] = append(byAddr[b.Addr], i)
+		if p.d.HasFinal && !inside(p.d.Initial.Segments, b.Addr, max(b.Size, b.Requested)) || byAddr[b.Addr] != nil {
+			refused[b.ID] = true // no segment there, or the second of two at one address
+			continue
+		}
+		byAddr[b.Addr] = b
 		last = max(last, b.first)
-		if p.d.HasFinal && !inside(p.d.Initial.Segments, b.Addr, max(b.Size, b.Requested)) {
-			refused[b.ID] = true
-		}
-	}
-	for _, list := range byAddr {
-		for _, i := range list[1:] { // the second of two at one address
-			refused[p.old[i].ID] = true
-		}
 	}
 	for i, e := range p.d.Events.All() {
 		if i >= last {
 			break
 		}
 		if e.Op == OpAlloc {
-			for _, j := range byAddr[e.Addr] {
-				if p.old[j].first > i {
-					refused[p.old[j].ID] = true
-				}
+			if b := byAddr[e.Addr]; b != nil && b.first > i {
+				refused[b.ID] = true
 			}
 		}
 	}

@@ -136,12 +136,16 @@ func (r *rewind) expandable() {
 		from, to = span(j)
 		last.paint(from, to, j)
 	}
-	final := make([]*Segment, len(edges)-1)
+	owner := newPaint(len(edges) - 1)
 	for i := range d.Final.Segments {
 		if s := &d.Final.Segments[i]; s.Expandable {
-			for k := at(s.Addr); k < at(s.Addr+uint64(s.Size)); k++ {
-				final[k] = s
-			}
+			owner.paint(at(s.Addr), at(s.Addr+uint64(s.Size)), i)
+		}
+	}
+	final := make([]*Segment, len(edges)-1)
+	for k, i := range owner.by {
+		if i >= 0 {
+			final[k] = &d.Final.Segments[i]
 		}
 	}
 	for k := range final {

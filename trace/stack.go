@@ -1,5 +1,7 @@
 package trace
 
+import "hash/maphash"
+
 // FrameID names an interned frame.
 type FrameID uint32
 
@@ -13,30 +15,42 @@ type Frame struct {
 // Stacks interns frames and call stacks. Equal stacks have equal ids; NoStack is the empty one.
 // Stacks are innermost frame first, as PyTorch records them.
 type Stacks struct {
-	frames   []Frame
-	frameIDs map[Frame]FrameID
-	ids      []FrameID // the frames of all stacks, one after the other
-	start    []uint32  // stack s is ids[start[s]:start[s+1]]
-	stackIDs map[uint64][]StackID
+	seed   maphash.Seed
+	frames []Frame
+	ids    []FrameID // the frames of all stacks, one after the other
+	start  []uint32  // stack s is ids[start[s]:start[s+1]]
+
+	// Numbers + 1 by hash, open addressing. Two integers for a stack instead of a map entry with a slice:
+	// a trace may have a stack for every event.
+	frameTable []uint32
+	stackTable []uint32
 }
 
 // NewStacks is a table that holds the empty stack only.
 func NewStacks() *Stacks {
 	return &Stacks{
-		frameIDs: map[Frame]FrameID{},
-		start:    []uint32{0, 0},
-		stackIDs: map[uint64][]StackID{},
+		seed:       maphash.MakeSeed(),
+		start:      []uint32{0, 0},
+		frameTable: make([]uint32, 64),
+		stackTable: make([]uint32, 64),
 	}
 }
 
 // AddFrame interns a frame.
 func (s *Stacks) AddFrame(f Frame) FrameID {
-	if id, ok := s.frameIDs[f]; ok {
-		return id
+	mask := uint64(len(s.frameTable) - 1)
+	i := s.hashFrame(f) & mask
+	for ; s.frameTable[i] != 0; i = (i + 1) & mask {
+		if id := FrameID(s.frameTable[i] - 1); s.frames[id] == f {
+			return id
+		}
 	}
 	id := FrameID(len(s.frames))
 	s.frames = append(s.frames, f)
-	s.frameIDs[f] = id
+	s.frameTable[i] = uint32(id) + 1
+	if len(s.frames)*4 > len(s.frameTable)*3 {
+		s.frameTable = rehash(len(s.frameTable)*2, 0, len(s.frames), func(id int) uint64 { return s.hashFrame(s.frames[id]) })
+	}
 	return id
 }
 
@@ -45,21 +59,48 @@ func (s *Stacks) AddStack(frames []FrameID) StackID {
 	if len(frames) == 0 {
 		return NoStack
 	}
-	h := uint64(14695981039346656037)
-	for _, f := range frames {
-		h = (h ^ uint64(f)) * 1099511628211
-		h ^= h >> 29
-	}
-	for _, id := range s.stackIDs[h] {
-		if equalFrames(s.Frames(id), frames) {
+	mask := uint64(len(s.stackTable) - 1)
+	i := s.hashStack(frames) & mask
+	for ; s.stackTable[i] != 0; i = (i + 1) & mask {
+		if id := StackID(s.stackTable[i] - 1); equalFrames(s.Frames(id), frames) {
 			return id
 		}
 	}
-	id := StackID(len(s.start) - 1)
+	id := StackID(s.Len())
 	s.ids = append(s.ids, frames...)
 	s.start = append(s.start, uint32(len(s.ids)))
-	s.stackIDs[h] = append(s.stackIDs[h], id)
+	s.stackTable[i] = uint32(id) + 1
+	if s.Len()*4 > len(s.stackTable)*3 {
+		s.stackTable = rehash(len(s.stackTable)*2, 1, s.Len(), func(id int) uint64 { return s.hashStack(s.Frames(StackID(id))) })
+	}
 	return id
+}
+
+func (s *Stacks) hashFrame(f Frame) uint64 {
+	return maphash.String(s.seed, f.File) ^ maphash.String(s.seed, f.Func)*3 ^ uint64(f.Line)*0x9e3779b97f4a7c15
+}
+
+func (s *Stacks) hashStack(frames []FrameID) uint64 {
+	h := maphash.Comparable(s.seed, len(frames))
+	for _, f := range frames {
+		h = (h ^ uint64(f)) * 0x9e3779b97f4a7c15
+		h ^= h >> 29
+	}
+	return h ^ h>>32
+}
+
+// rehash makes a table of the numbers from, …, to-1.
+func rehash(size, from, to int, hash func(id int) uint64) []uint32 {
+	table := make([]uint32, size)
+	mask := uint64(size - 1)
+	for id := from; id < to; id++ {
+		i := hash(id) & mask
+		for table[i] != 0 {
+			i = (i + 1) & mask
+		}
+		table[i] = uint32(id) + 1
+	}
+	return table
 }
 
 func equalFrames(a, b []FrameID) bool {
@@ -88,8 +129,13 @@ func (s *Stacks) Frames(id StackID) []FrameID {
 	return s.ids[s.start[id]:s.start[id+1]]
 }
 
-// Frame gives an interned frame.
-func (s *Stacks) Frame(id FrameID) Frame { return s.frames[id] }
+// Frame gives an interned frame, the zero one for a number that none has.
+func (s *Stacks) Frame(id FrameID) Frame {
+	if int(id) >= len(s.frames) {
+		return Frame{}
+	}
+	return s.frames[id]
+}
 
 // Stack gives the frames of a stack as values, innermost first.
 func (s *Stacks) Stack(id StackID) []Frame {

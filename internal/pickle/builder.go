@@ -193,13 +193,7 @@ func (b *Builder) addItems(v *Value, items []Value, whole bool) error {
 	if err != nil {
 		return err
 	}
-	for _, it := range items {
-		if n := len(o.items); n > 0 && follows(o.items[n-1], it) {
-			o.items[n-1].n += (it.n>>32 + 1) << 32
-			continue
-		}
-		o.items = append(o.items, it)
-	}
+	o.items = compress(o.items, 0, items)
 	b.spill(o, false)
 	return nil
 }
@@ -363,21 +357,62 @@ func (b *Builder) tidy() error {
 	return nil
 }
 
-// Compress copies a list, with one entry for a run of a Folder's values that have consecutive indexes.
-func Compress(items []Value) []Value {
-	runs := 0
-	for i := range items {
-		if i == 0 || !follows(items[i-1], items[i]) {
-			runs++
-		}
-	}
-	out := make([]Value, 0, runs)
+// Compress appends a list to dst, with one entry for a run of a Folder's values that have consecutive
+// indexes.
+func Compress(dst, items []Value) []Value { return compress(dst, len(dst), items) }
+
+// compress may continue the last entry of dst if that is not before from.
+func compress(dst []Value, from int, items []Value) []Value {
 	for _, it := range items {
-		if n := len(out); n > 0 && follows(out[n-1], it) {
-			out[n-1].n += (it.n>>32 + 1) << 32
+		if n := len(dst); n > from && follows(dst[n-1], it) {
+			dst[n-1].n += (it.n>>32 + 1) << 32
 			continue
 		}
-		out = append(out, it)
+		dst = append(dst, it)
 	}
-	return out
+	return dst
+}
+
+// Push puts a value on the stack. Push, Begin and End are for those who drive a Builder without a pickle.
+func (b *Builder) Push(v Value) { b.st = append(b.st, v) }
+
+// Begin starts a list or a dictionary; what is pushed until End goes into it.
+func (b *Builder) Begin(dict bool) error {
+	v := Value{kind: kindFreshList}
+	if dict {
+		v.kind = kindFreshDict
+	}
+	b.st = append(b.st, v)
+	b.marks = append(b.marks, uint32(len(b.st)))
+	return b.tidy()
+}
+
+// End completes the list or dictionary that was begun last.
+func (b *Builder) End() error {
+	h, _, err := b.popMark()
+	if err != nil {
+		return err
+	}
+	if h <= b.base() {
+		return errUnderflow
+	}
+	v := &b.st[h-1]
+	if v.kind == kindFreshDict || v.kind == kindOpenDict {
+		err = b.addPairs(v, b.st[h:], true)
+	} else if len(b.st) > h || v.kind == kindFreshList {
+		err = b.addItems(v, b.st[h:], true)
+	}
+	b.st = b.st[:h]
+	return err
+}
+
+// Result is the single value that is left on the stack.
+func (b *Builder) Result() (Value, error) {
+	if len(b.st) != 1 || len(b.marks) != 0 {
+		return Value{}, fmt.Errorf("comes with %d values on the stack instead of one", len(b.st))
+	}
+	if err := b.seal(b.st); err != nil {
+		return Value{}, err
+	}
+	return b.st[0], nil
 }

@@ -46,7 +46,7 @@ func (m *Machine) Run() (Value, error) {
 
 func (m *Machine) cut() error {
 	if m.in.err != nil && m.in.err != io.EOF {
-		return &Error{Offset: m.in.base + int64(m.in.end), Msg: m.in.err.Error(), Err: m.in.err}
+		return &Error{Offset: m.in.base + int64(m.in.end), Msg: m.in.err.Error(), Read: true, Err: m.in.err}
 	}
 	return &Error{Offset: m.in.base + int64(m.in.end), Msg: "ends in the middle", Cut: true, Err: io.ErrUnexpectedEOF}
 }
@@ -173,7 +173,7 @@ func (m *Machine) loop() (Value, error) {
 			pos += 9
 		case opStop:
 			m.at, m.st, in.pos = in.base+int64(pos), st, pos+1
-			return m.stop()
+			return m.Result()
 		default:
 			goto slow
 		}
@@ -187,14 +187,4 @@ func (m *Machine) loop() (Value, error) {
 		st = m.st
 		buf, pos, end = in.buf, in.pos, in.end
 	}
-}
-
-func (m *Machine) stop() (Value, error) {
-	if len(m.st) != 1 || len(m.marks) != 0 {
-		return Value{}, fmt.Errorf("comes with %d values on the stack instead of one", len(m.st))
-	}
-	if err := m.seal(m.st); err != nil {
-		return Value{}, err
-	}
-	return m.st[0], nil
 }

@@ -52,6 +52,9 @@ func (m *memo) pack(v Value) (uint32, error) {
 	if v.n <= entryMask {
 		return uint32(v.kind)<<entryBits | uint32(v.n), nil
 	}
+	if n := len(m.wide); n > 0 && m.wide[n-1] == v {
+		return uint32(kindWide)<<entryBits | uint32(n-1), nil
+	}
 	if len(m.wide) > entryMask {
 		return 0, fmt.Errorf("more than %d large values are memoized", entryMask)
 	}

@@ -74,7 +74,8 @@ type Error struct {
 	Msg     string
 	Refused string // the opcode's name, if it is one that this machine refuses to carry out
 	Cut     bool   // the input ends too early
-	Err     error  // what a Folder or the reader said, nil otherwise
+	Read    bool   // the reader failed: Err is its error
+	Err     error
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%s at byte %d", e.Msg, e.Offset) }

@@ -4,13 +4,13 @@ package source
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
-
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/vramscope/vramscope/trace"
 	"github.com/vramscope/vramscope/trace/torch"
@@ -19,13 +19,15 @@ import (
 // Options say how to open a file.
 type Options struct {
 	Stdin io.Reader // what "-" reads; os.Stdin if nil
+
 	// Progress, if not nil, is told now and then how many bytes of the file have been read, out of how
 	// many (0 if that is not known).
 	Progress func(read, total int64)
 }
 
-// source is a kind of file. read returns trace.ErrUnrecognized for a file of another kind, without
-// having taken anything from the reader but by Peek.
+// source is a kind of file. read sees at least the first 64 KiB by Peek. For a file of another kind it
+// returns trace.ErrUnrecognized itself and has taken nothing; any other error is final, also one that
+// wraps trace.ErrUnrecognized.
 type source struct {
 	name string
 	read func(*bufio.Reader) (*trace.Trace, error)
@@ -33,75 +35,114 @@ type source struct {
 
 // sources in the order in which they are tried.
 var sources = [...]source{
-	{"PyTorch snapshot", torch.Read},
+	{"PyTorch snapshots (pickle, JSON or page)", torch.Read},
 }
 
-const peek = 64 << 10
+// window is how much of a file sources can look at before they decide.
+const window = 64 << 10
 
-// Open reads a file; "-" is standard input.
+// Open reads a file; "-" is standard input. Errors do not name the file, and are one line that says what
+// is wrong and what to do.
 func Open(path string, opts Options) (*trace.Trace, error) {
 	if path == "-" {
 		in := opts.Stdin
 		if in == nil {
 			in = os.Stdin
 		}
-		return read(in, 0, opts)
+		return Read(in, 0, opts)
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, cause("cannot be opened", err)
 	}
 	defer f.Close()
 	st, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return nil, cause("cannot be opened", err)
 	}
-	return read(f, st.Size(), opts)
+	if st.IsDir() {
+		return nil, &trace.SyntaxError{Offset: -1, Msg: "is a folder; give a file in it", Err: trace.ErrUnrecognized}
+	}
+	return Read(f, st.Size(), opts)
 }
 
-func read(r io.Reader, total int64, opts Options) (*trace.Trace, error) {
+// Read reads a file from r, which has size bytes, or 0 if that is not known.
+func Read(r io.Reader, size int64, opts Options) (*trace.Trace, error) {
 	if opts.Progress != nil {
-		r = &progress{r: r, total: total, tell: opts.Progress}
+		r = &progress{r: r, total: size, tell: opts.Progress}
 	}
-	br, closeAll, err := unpack(bufio.NewReaderSize(r, peek))
+	br, packed, closeAll, err := unpack(bufio.NewReaderSize(r, window))
 	defer closeAll()
 	if err != nil {
-		return nil, err
+		return nil, cause("cannot be read", err)
+	}
+	head, err := br.Peek(window)
+	if err != nil && err != io.EOF && len(head) == 0 {
+		return nil, cause("cannot be read", err)
+	}
+	if len(head) == 0 {
+		return nil, &trace.SyntaxError{Offset: -1, Msg: "is empty: nothing was written to it", Err: trace.ErrCorrupt}
 	}
 	for _, s := range sources {
 		t, err := s.read(br)
-		if !errors.Is(err, trace.ErrUnrecognized) {
-			return t, err
+		if err == trace.ErrUnrecognized {
+			continue
 		}
+		if err == nil && packed {
+			err = rest(br)
+		}
+		if err != nil {
+			return nil, cause("cannot be read", err)
+		}
+		return t, nil
 	}
-	return nil, trace.ErrUnrecognized
+	if err != nil && err != io.EOF {
+		return nil, cause("cannot be read", err)
+	}
+	return nil, unrecognized(head)
 }
 
-// unpack takes off gzip and zstd, also one in the other.
-func unpack(br *bufio.Reader) (*bufio.Reader, func(), error) {
-	closeAll := func() {}
-	for range 4 {
-		head, _ := br.Peek(4)
-		switch {
-		case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
-			z, err := gzip.NewReader(br)
-			if err != nil {
-				return br, closeAll, err
-			}
-			br = bufio.NewReaderSize(z, peek)
-		case bytes.Equal(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-			z, err := zstd.NewReader(br, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
-			if err != nil {
-				return br, closeAll, err
-			}
-			prev := closeAll
-			closeAll = func() { z.Close(); prev() }
-			br = bufio.NewReaderSize(z, peek)
-		default:
-			return br, closeAll, nil
-		}
+// rest reads what is left of a packed file, so that its checksum is looked at. There is normally nothing.
+func rest(r io.Reader) error {
+	_, err := io.Copy(io.Discard, io.LimitReader(r, 1<<20))
+	return err
+}
+
+// cause puts an error of the operating system in a form that does not name the file.
+func cause(what string, err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return &trace.SyntaxError{Offset: -1, Msg: fmt.Sprintf("%s: %s", what, path.Err), Err: err}
 	}
-	return br, closeAll, nil
+	return err
+}
+
+// unrecognized says what a file is that no source wanted.
+func unrecognized(head []byte) error {
+	var known []string
+	for _, s := range sources {
+		known = append(known, s.name)
+	}
+	what := fmt.Sprintf("begins with the bytes % x, like no kind of file known here", head[:min(len(head), 8)])
+	switch {
+	case strings.HasPrefix(string(head), "PK\x03\x04"):
+		what = "is a zip archive (a checkpoint of torch.save?), not a recording of memory"
+	case isText(head):
+		what = "is a text of no kind known here"
+	}
+	return &trace.SyntaxError{Offset: -1, Err: trace.ErrUnrecognized,
+		Msg: fmt.Sprintf("%s; it reads %s, also packed with gzip or zstd", what, strings.Join(known, ", "))}
+}
+
+func isText(head []byte) bool {
+	for i := 0; i < len(head); {
+		c, n := utf8.DecodeRune(head[i:])
+		if c == utf8.RuneError && n <= 1 && len(head)-i >= utf8.UTFMax || c < ' ' && c != '\n' && c != '\r' && c != '\t' && c != '\f' && c != 0x1b {
+			return false
+		}
+		i += n
+	}
+	return true
 }
 
 type progress struct {

@@ -15,16 +15,18 @@ func (f *folder) build(root value) (*trace.Trace, error) {
 	var tp top
 	switch root.Kind() {
 	case kindTop:
-		tp = f.tops[root.Index()]
+		tp = *f.tops.at(int(root.Index()))
 	case kindList, kindEmpty: // torch 1.12 and 1.13: the segments alone
 		tp.segments = root
 		if items := f.list(root); len(items) > 0 && items[0].Kind() != kindSegment {
-			return nil, trace.ErrUnrecognized
+			return nil, notSnapshot("a file of plain values")
 		}
 	default:
-		return nil, trace.ErrUnrecognized
+		return nil, notSnapshot("a file of plain values")
 	}
 	b := builder{folder: f, trace: t, top: tp, byIndex: map[int]*trace.Device{}}
+	b.budget.events, b.budget.segments, b.budget.blocks = f.events.Len(), f.segments.len(), f.blocks.len()
+	b.budget.notes, b.budget.markers = f.notes.len(), f.markers.len()
 	b.events()
 	b.final()
 	b.number()
@@ -33,6 +35,7 @@ func (f *folder) build(root value) (*trace.Trace, error) {
 	b.warnings()
 	for i := range t.Devices {
 		d := &t.Devices[i]
+		trace.CutStale(d)
 		trace.Rewind(d)
 		trace.Pair(d)
 	}
@@ -49,6 +52,21 @@ type builder struct {
 	byIndex map[int]*trace.Device
 	order   []int // indexes of devices
 	gaps    tally // blocks that do not tile their segment
+
+	// A pickle may refer to the same list any number of times, but a recording has each record once. So
+	// no more are taken than there are, whatever the lists say.
+	budget struct{ events, segments, blocks, notes, markers int }
+	again  tally
+}
+
+// spend takes n records out of what is left of their kind, and says how many may be used.
+func (b *builder) spend(left *int, n int) int {
+	if n > *left {
+		b.again.add(-1)
+		n = *left
+	}
+	*left -= n
+	return n
 }
 
 func (b *builder) device(i int) *trace.Device {
@@ -71,8 +89,11 @@ func (b *builder) events() {
 	i := 0
 	for _, l := range lists {
 		for j := range l.Count() {
+			if i == maxDevices {
+				return
+			}
 			if l.Kind() == kindList {
-				b.deviceEvents(i, b.lists[int(l.Index())+j])
+				b.deviceEvents(i, b.lists.at(int(l.Index())+j))
 			}
 			i++
 		}
@@ -84,10 +105,10 @@ func (b *builder) deviceEvents(device int, items []value) {
 	for _, it := range items {
 		switch it.Kind() {
 		case kindEvent:
-			b.take(d, int(it.Index()), it.Count())
+			b.take(d, int(it.Index()), b.spend(&b.budget.events, it.Count()))
 		case kindMarker:
-			for j := range it.Count() {
-				m := b.markers[int(it.Index())+j]
+			for j := range b.spend(&b.budget.markers, it.Count()) {
+				m := b.markers.at(int(it.Index()) + j)
 				b.trace.Markers = append(b.trace.Markers, trace.Marker{Time: m.time, Device: device, Name: m.name, Edge: m.edge})
 			}
 		}
@@ -104,9 +125,7 @@ func (b *builder) take(d *trace.Device, from, n int) {
 		if i%trace.PageEvents == 0 {
 			b.folder.events.Release(i)
 		}
-		if e := b.folder.events.At(i); e != nil {
-			d.Events.Append(*e)
-		}
+		d.Events.Append(*b.folder.events.At(i))
 	}
 }
 
@@ -117,8 +136,8 @@ func (b *builder) final() {
 		if it.Kind() != kindSegment {
 			continue
 		}
-		for j := range it.Count() {
-			b.segment(&b.segments[int(it.Index())+j])
+		for j := range b.spend(&b.budget.segments, it.Count()) {
+			b.segment(b.segments.at(int(it.Index()) + j))
 		}
 	}
 	told := b.top.segments.Kind() == kindList || b.top.segments.Kind() == kindEmpty
@@ -131,12 +150,8 @@ func (b *builder) final() {
 
 func (b *builder) segment(s *rawSegment) {
 	d := b.device(s.device)
-	pool := trace.PoolUnknown
-	if s.pool < uint32(trace.PoolUnknown) {
-		pool = trace.PoolID(s.pool)
-	}
 	d.Final.Segments = append(d.Final.Segments, trace.Segment{
-		Addr: s.addr, Size: s.size, Stream: trace.StreamID(s.stream), Pool: pool,
+		Addr: s.addr, Size: s.size, Stream: trace.StreamID(s.stream), Pool: s.pool,
 		Small: s.small, KindKnown: s.kindKnown, Expandable: s.expandable, Stack: s.stack,
 	})
 	at := s.addr
@@ -144,8 +159,8 @@ func (b *builder) segment(s *rawSegment) {
 		if it.Kind() != kindBlock {
 			continue
 		}
-		for j := range it.Count() {
-			r := &b.blocks[int(it.Index())+j]
+		for j := range b.spend(&b.budget.blocks, it.Count()) {
+			r := b.blocks.at(int(it.Index()) + j)
 			addr := at
 			if r.hasAddr {
 				addr = r.addr
@@ -244,8 +259,8 @@ func (b *builder) notes() {
 		if it.Kind() != kindNote {
 			continue
 		}
-		for j := range it.Count() {
-			n := &b.folder.notes[int(it.Index())+j]
+		for j := range b.spend(&b.budget.notes, it.Count()) {
+			n := b.folder.notes.at(int(it.Index()) + j)
 			b.trace.Markers = append(b.trace.Markers, trace.Marker{Time: n.time, Device: n.device, Name: n.name, Edge: n.edge})
 		}
 	}
@@ -254,7 +269,7 @@ func (b *builder) notes() {
 func (b *builder) settings() {
 	over, most := b.top.overflowed, b.top.maxEntries
 	if v := b.top.settings; v.Kind() == kindSettings {
-		s := &b.folder.settings[v.Index()]
+		s := b.folder.settings.at(int(v.Index()))
 		b.trace.Settings = s.Settings
 		if over.Kind() == pickle.KindNone {
 			over = s.overflowed
@@ -286,7 +301,7 @@ func (b *builder) perDevice(v value, device int) (int64, bool) {
 	case kindPool: // a list of two integers
 		return int64(b.pools.list[v.Index()][device&1]), device < 2
 	case kindList:
-		l := b.lists[v.Index()]
+		l := b.lists.at(int(v.Index()))
 		for i := 0; i+1 < len(l); i += 2 {
 			if l[i].Kind() == pickle.KindString && b.stringOf(l[i]) == fmt.Sprint(device) {
 				return integer(l[i+1])
@@ -317,7 +332,7 @@ func (b *builder) producer() string {
 		return since("2.8")
 	case k.has(keyExternalAnnotations):
 		return since("2.5")
-	case len(b.markers) > 0:
+	case b.markers.len() > 0:
 		return "torch 2.4"
 	case k.has(keyAllocatorSettings):
 		return since("2.3")
@@ -342,6 +357,7 @@ func (b *builder) warnings() {
 	for key, t := range b.missing {
 		add(t, "missing-key", "records have no usable %q", names[key])
 	}
+	b.absent()
 	var unknown []string
 	for name := range b.actions {
 		unknown = append(unknown, name)
@@ -352,5 +368,29 @@ func (b *builder) warnings() {
 	}
 	add(b.badTime, "bad-time", "times are not microseconds since 1970 and were left out")
 	add(b.manyPools, "many-pools", "pools beyond the %dth are not told apart", trace.PoolUnknown)
+	add(b.again, "repeated-records", "lists of records appear more than once; the repetitions were left out")
 	add(b.gaps, "untiled-segment", "blocks do not tile their segment")
+}
+
+// absent tells which parts of a snapshot are not there at all.
+func (b *builder) absent() {
+	events, timed := 0, false
+	for i := range b.trace.Devices {
+		d := &b.trace.Devices[i]
+		events += d.Events.Len()
+		timed = timed || d.Events.Len() > 0 && d.Events.At(0).Time != 0
+	}
+	for _, w := range []struct {
+		absent        bool
+		code, message string
+	}{
+		{events == 0, "no-events", "the file has no events, only the state when it was written: the history was not recorded"},
+		{events > 0 && !timed, "no-times", "events have no times (torch before 2.2)"},
+		{b.top.segments.Kind() == pickle.KindNone, "no-segments", "the file has no segments: what was there at the end, and before the first event, is not known"},
+		{!b.trace.Settings.Known, "no-settings", "the file has no allocator settings (torch before 2.3): the defaults are assumed"},
+	} {
+		if w.absent {
+			b.trace.Warnings = append(b.trace.Warnings, trace.Warning{Code: w.code, Message: w.message, Count: 1, First: -1})
+		}
+	}
 }

@@ -43,15 +43,16 @@ type folder struct {
 	events  trace.Events // of all devices, in the order of the file; streams and pools numbered by file
 	streams handles
 	pools   pools
-	markers []marker
 
-	blocks   []rawBlock
-	history  []rawHistory
-	segments []rawSegment
-	notes    []note
-	lists    [][]value
-	settings []rawSettings
-	tops     []top
+	markers  paged[marker]
+	blocks   paged[rawBlock]
+	history  paged[rawHistory]
+	segments paged[rawSegment]
+	notes    paged[note]
+	settings paged[rawSettings]
+	tops     paged[top]
+	lists    lists
+	short    []value // scratch
 
 	seen      keys // keys of events, segments and blocks: they tell the version
 	actions   map[string]*tally
@@ -178,14 +179,14 @@ func anyRecord(items []value) bool {
 
 // keep stores a list of records, with one entry for neighbours that have consecutive numbers.
 func (f *folder) keep(items []value) value {
-	f.lists = append(f.lists, pickle.Compress(items))
-	return pickle.User(kindList, uint32(len(f.lists)-1))
+	f.short = pickle.Compress(f.short[:0], items)
+	return pickle.User(kindList, f.lists.add(f.short))
 }
 
 // list gives the items of a list that was kept, nil for anything else.
 func (f *folder) list(v value) []value {
 	if v.Kind() == kindList {
-		return f.lists[v.Index()]
+		return f.lists.at(int(v.Index()))
 	}
 	return nil
 }
@@ -238,14 +239,18 @@ func (f *folder) unknown(pairs []value) value {
 			return pickle.User(kindJunk, 0)
 		}
 	}
-	f.lists = append(f.lists, append([]value(nil), pairs...))
-	return pickle.User(kindList, uint32(len(f.lists)-1))
+	return pickle.User(kindList, f.lists.add(pairs))
 }
 
 func (f *folder) pair(items []value) value {
 	a, _ := integer(items[0])
 	b, _ := integer(items[1])
-	return pickle.User(kindPool, f.pools.id(trace.Pool{uint64(a), uint64(b)}))
+	id, ok := f.pools.id(trace.Pool{uint64(a), uint64(b)})
+	if !ok {
+		f.manyPools.add(f.events.Len())
+		return pickle.User(kindJunk, 0)
+	}
+	return pickle.User(kindPool, id)
 }
 
 func (f *folder) stack(items []value) value {

@@ -1,5 +1,5 @@
-// Package torch reads the memory snapshots of PyTorch: pickles of torch 1.12 to 2.13, of Python's and of
-// TorchScript's pickler.
+// Package torch reads the memory snapshots of PyTorch 1.12 to 2.13: pickles of Python's and of
+// TorchScript's pickler, the same tree as JSON, and the pages that torch.cuda._memory_viz writes.
 package torch
 
 import (
@@ -11,33 +11,58 @@ import (
 	"github.com/vramscope/vramscope/trace"
 )
 
-// Read reads a snapshot. It returns trace.ErrUnrecognized if the input does not begin like one.
+// Read reads a snapshot. It returns trace.ErrUnrecognized itself, with nothing taken from r, if the input
+// does not begin like one.
 func Read(r *bufio.Reader) (*trace.Trace, error) {
-	head, err := r.Peek(16)
-	if len(head) == 0 {
-		return nil, err
+	head, _ := r.Peek(r.Size())
+	switch {
+	case isPickle(head):
+		return readPickle(r)
+	case isJSON(head):
+		return readJSON(r)
+	case isPage(head):
+		return readPage(r)
 	}
-	return readPickle(r)
+	return nil, trace.ErrUnrecognized
 }
+
+const cutHint = "the snapshot was probably cut while it was written or copied; dump or copy it again"
 
 func readPickle(r io.Reader) (*trace.Trace, error) {
 	f := newFolder()
 	m := pickle.NewMachine(r, f.strings, f)
 	root, err := m.Run()
 	if err != nil {
-		var e *pickle.Error
-		if errors.As(err, &e) {
-			if e.Cut {
-				return nil, trace.Corrupt(e.Offset, "the pickle ends in the middle: the snapshot was probably cut while it was written or copied; dump it again")
-			}
-			return nil, trace.Corrupt(e.Offset, "%s", e.Msg)
-		}
-		return nil, err
+		return nil, pickleError(err)
 	}
+	n := m.Offset()
+	m = nil // the memo is not needed any more, and may be large
 	t, err := f.build(root)
 	if err != nil {
 		return nil, err
 	}
-	t.Source.Bytes = m.Offset()
+	t.Source.Bytes = n
 	return t, nil
+}
+
+func pickleError(err error) error {
+	var e *pickle.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	switch {
+	case e.Read:
+		return e.Err
+	case e.Cut:
+		return trace.Corrupt(e.Offset, "the pickle ends here, in the middle: %s", cutHint)
+	case e.Refused != "":
+		return trace.Corrupt(e.Offset, "%s; a memory snapshot has plain values only, this file is something else or hostile", e.Msg)
+	}
+	return trace.Corrupt(e.Offset, "the pickle is damaged: %s", e.Msg)
+}
+
+// notSnapshot is the error of a file that could be read but is something else.
+func notSnapshot(kind string) error {
+	return &trace.SyntaxError{Offset: -1, Err: trace.ErrUnrecognized,
+		Msg: kind + ", but not a memory snapshot (it has neither segments nor traces); make one with torch.cuda.memory._dump_snapshot(path)"}
 }

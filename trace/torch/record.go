@@ -26,7 +26,7 @@ type (
 		addr       uint64
 		size       int64
 		stream     uint32 // number in folder.streams
-		pool       uint32 // number in folder.pools, noPool if not told
+		pool       trace.PoolID
 		stack      trace.StackID
 		blocks     value
 		small      bool
@@ -55,8 +55,6 @@ type (
 		keys                              keys
 	}
 )
-
-const noPool = math.MaxUint32
 
 // event folds an entry of a trace.
 func (f *folder) event(pairs []value, k keys) value {
@@ -102,11 +100,7 @@ func (f *folder) event(pairs []value, k keys) value {
 		pool = f.get(pairs, k, keySegmentPoolID)
 	}
 	if pool.Kind() == kindPool {
-		if i := pool.Index(); i < uint32(trace.PoolUnknown) {
-			e.Pool = trace.PoolID(i)
-		} else {
-			f.manyPools.add(n)
-		}
+		e.Pool = trace.PoolID(pool.Index())
 	}
 	f.seen |= k
 	f.events.Append(e)
@@ -162,8 +156,7 @@ func (f *folder) userDefined(pairs []value, k keys) value {
 			}
 		}
 	}
-	f.markers = append(f.markers, m)
-	return pickle.User(kindMarker, uint32(len(f.markers)-1))
+	return pickle.User(kindMarker, f.markers.add(m))
 }
 
 func (f *folder) block(pairs []value, k keys) value {
@@ -189,7 +182,7 @@ func (f *folder) block(pairs []value, k keys) value {
 		b.stack = trace.StackID(v.Index())
 	}
 	if h := f.list(f.get(pairs, k, keyHistory)); len(h) > 0 && h[0].Kind() == kindHistory {
-		newest := f.history[h[0].Index()]
+		newest := f.history.at(int(h[0].Index()))
 		if b.stack == trace.NoStack {
 			b.stack = newest.stack
 		}
@@ -204,8 +197,7 @@ func (f *folder) block(pairs []value, k keys) value {
 		b.requested = b.size
 	}
 	f.seen |= k
-	f.blocks = append(f.blocks, b)
-	return pickle.User(kindBlock, uint32(len(f.blocks)-1))
+	return pickle.User(kindBlock, f.blocks.add(b))
 }
 
 func (f *folder) historyEntry(pairs []value, k keys) value {
@@ -214,12 +206,11 @@ func (f *folder) historyEntry(pairs []value, k keys) value {
 	if v := f.get(pairs, k, keyFrames); v.Kind() == kindStack {
 		h.stack = trace.StackID(v.Index())
 	}
-	f.history = append(f.history, h)
-	return pickle.User(kindHistory, uint32(len(f.history)-1))
+	return pickle.User(kindHistory, f.history.add(h))
 }
 
 func (f *folder) segment(pairs []value, k keys) value {
-	s := rawSegment{pool: noPool, blocks: f.get(pairs, k, keyBlocks)}
+	s := rawSegment{pool: trace.PoolUnknown, blocks: f.get(pairs, k, keyBlocks)}
 	if x, ok := integer(f.get(pairs, k, keyDevice)); ok && x >= 0 && x < maxDevices {
 		s.device = int(x)
 	}
@@ -242,7 +233,7 @@ func (f *folder) segment(pairs []value, k keys) value {
 		s.kindKnown = s.small || v.Index() == wordLarge
 	}
 	if v := f.get(pairs, k, keySegmentPoolID); v.Kind() == kindPool {
-		s.pool = v.Index()
+		s.pool = trace.PoolID(v.Index())
 	}
 	if x, ok := integer(f.get(pairs, k, keyIsExpandable)); ok {
 		s.expandable = x != 0
@@ -251,8 +242,7 @@ func (f *folder) segment(pairs []value, k keys) value {
 		s.stack = trace.StackID(v.Index())
 	}
 	f.seen |= k &^ (1 << keyFrames)
-	f.segments = append(f.segments, s)
-	return pickle.User(kindSegment, uint32(len(f.segments)-1))
+	return pickle.User(kindSegment, f.segments.add(s))
 }
 
 // maxDevices bounds the ordinals that are believed.
@@ -274,8 +264,7 @@ func (f *folder) note(pairs []value, k keys) value {
 			n.edge = trace.EdgeEnd
 		}
 	}
-	f.notes = append(f.notes, n)
-	return pickle.User(kindNote, uint32(len(f.notes)-1))
+	return pickle.User(kindNote, f.notes.add(n))
 }
 
 func (f *folder) setting(pairs []value, k keys) value {
@@ -309,8 +298,7 @@ func (f *folder) setting(pairs []value, k keys) value {
 	s.overflowed = f.get(pairs, k, keyOverflowed)
 	s.maxEntries = f.get(pairs, k, keyMaxEntries)
 	f.seen |= k & keySet(keyStreamReuse, keyOverflowed)
-	f.settings = append(f.settings, s)
-	return pickle.User(kindSettings, uint32(len(f.settings)-1))
+	return pickle.User(kindSettings, f.settings.add(s))
 }
 
 // bucket gives the index of the size class that a key of roundup_power2_divisions names in MiB.
@@ -340,8 +328,7 @@ func (f *folder) top(pairs []value, k keys) value {
 	if !k.has(keyDeviceTraces) {
 		t.traces = f.get(pairs, k, keyTraces)
 	}
-	f.tops = append(f.tops, t)
-	return pickle.User(kindTop, uint32(len(f.tops)-1))
+	return pickle.User(kindTop, f.tops.add(t))
 }
 
 // handles numbers stream handles in the order in which they come.
@@ -368,7 +355,8 @@ func (h *handles) id(handle uint64) uint32 {
 	return id
 }
 
-// pools numbers pool names in the order in which they come; 0 is the default.
+// pools numbers pool names in the order in which they come; 0 is the default. There are at most as many
+// as a trace.PoolID can tell apart.
 type pools struct {
 	ids  map[trace.Pool]uint32
 	list []trace.Pool
@@ -378,12 +366,15 @@ func newPools() pools {
 	return pools{ids: map[trace.Pool]uint32{{}: 0}, list: []trace.Pool{{}}}
 }
 
-func (p *pools) id(pool trace.Pool) uint32 {
-	id, ok := p.ids[pool]
-	if !ok {
-		id = uint32(len(p.list))
-		p.ids[pool] = id
-		p.list = append(p.list, pool)
+func (p *pools) id(pool trace.Pool) (id uint32, ok bool) {
+	if id, ok = p.ids[pool]; ok {
+		return id, true
 	}
-	return id
+	if len(p.list) >= int(trace.PoolUnknown) {
+		return 0, false
+	}
+	id = uint32(len(p.list))
+	p.ids[pool] = id
+	p.list = append(p.list, pool)
+	return id, true
 }
