@@ -25,10 +25,14 @@ type follower struct {
 	score Score
 
 	first, earliest []Event
+	pins            []pin
+	known           int // pins known from the start
 
 	dead []grave
 	odd  map[uint64]span // allocations that could not be explained, kept outside the model
 	past []placed
+
+	unexplained int
 }
 
 // grave is a chunk that went back when nothing known was left in it, and that nothing has replaced.
@@ -38,6 +42,9 @@ type grave struct {
 	made uint64 // its age
 	op   int64  // when it went back
 }
+
+// pin is a block of the driver's that keeps a chunk: what was learned of it, at both times.
+type pin struct{ first, earliest Event }
 
 // placed is an allocation of the recording.
 type placed struct {
@@ -56,9 +63,16 @@ const (
 	growth     = 512 * mib // by which a chunk turns out larger than the block that shows it, at most
 )
 
-func newFollower(held []Range, base uint64) *follower {
+func newFollower(held []Range, base uint64, pins []pin) *follower {
 	c := Config{Base: base, Held: held}
-	return &follower{Driver: New(c), base: c.base(), odd: map[uint64]span{}}
+	f := &follower{base: c.base(), odd: map[uint64]span{}, pins: slices.Clone(pins), known: len(pins)}
+	for _, p := range pins {
+		c.Events = append(c.Events, p.first)
+		f.first = append(f.first, p.first)
+		f.earliest = append(f.earliest, p.earliest)
+	}
+	f.Driver = New(c)
+	return f
 }
 
 func (f *follower) run(steps []Step) {
@@ -67,6 +81,7 @@ func (f *follower) run(steps []Step) {
 		if f.score.Checked-f.score.Matched > maxMisses && 2*f.score.Matched < f.score.Checked {
 			return
 		}
+		f.Tick(s.Op)
 		if !(Range{s.Addr, s.Size}).valid() || s.Addr%Granule != 0 {
 			if s.Alloc {
 				f.count(false)
@@ -98,10 +113,17 @@ func (f *follower) run(steps []Step) {
 		} else {
 			f.takeRange(want)
 			f.odd[s.Addr] = want
+			f.unexplained++
 		}
 		index[s.Addr] = len(f.past)
 		f.past = append(f.past, p)
 	}
+}
+
+// cost says how badly the recording fits the base: misses, changes that it took to explain them, and
+// above all what they could not explain.
+func (f *follower) cost() int {
+	return 8*(f.score.Checked-f.score.Matched) + len(f.first) + 40*f.unexplained
 }
 
 func (f *follower) count(match bool) {
@@ -218,20 +240,21 @@ func (f *follower) adoptInChunk(op int64, want span, cs []*chunk) bool {
 // adoptPinned brings back a chunk that the place was part of.
 func (f *follower) adoptPinned(op int64, want span) bool {
 	for i, g := range f.dead {
-		pin := span{g.high, g.high + Granule}
+		at := span{g.high, g.high + Granule}
 		inside := g.start == want.start || g.start < want.start && want.start%ChunkUnit != 0
-		if !inside || want.end > pin.start || pin.end > g.end || f.refuted(g) {
+		if !inside || want.end > at.start || at.end > g.end || f.refuted(g) {
 			continue
 		}
 		f.dead = slices.Delete(f.dead, i, i+1)
 		f.gaps.remove(g.span)
 		c := f.chunks.restore(g.span, g.made)
-		c.high = pin.end
-		for _, s := range subtract([]span{g.span}, pin) {
+		c.high = at.end
+		for _, s := range subtract([]span{g.span}, at) {
 			c.addHole(s)
 		}
 		f.chunks.update(c)
-		f.record(Event{Op: g.op, Kind: TakeRange, Addr: pin.start, Size: Granule}, f.freeSince(pin))
+		f.record(Event{Op: g.op, Kind: TakeRange, Addr: at.start, Size: Granule}, f.freeSince(at))
+		f.pins = append(f.pins, pin{f.first[len(f.first)-1], f.earliest[len(f.earliest)-1]})
 		return true
 	}
 	return false
@@ -334,6 +357,15 @@ func (f *follower) taken(op int64, s span) {
 }
 
 func (f *follower) record(e Event, early int64) {
+	if n := len(f.first) - 1; n >= f.known && e.Kind == TakeRange {
+		last := &f.first[n]
+		if last.Kind == TakeRange && last.Op == e.Op && last.Addr+uint64(last.Size) == e.Addr {
+			last.Size += e.Size
+			f.earliest[n].Size += e.Size
+			f.earliest[n].Op = max(f.earliest[n].Op, min(early, e.Op))
+			return
+		}
+	}
 	f.first = append(f.first, e)
 	e.Op = min(early, e.Op)
 	f.earliest = append(f.earliest, e)

@@ -43,10 +43,11 @@ func (d *Driver) hold(held []Range) bool {
 	if d.policy != Placed {
 		for _, g := range groups {
 			for _, r := range g.blocks {
-				d.gaps.remove(d.liveAt(r, nil))
+				s := d.liveAt(r, nil)
+				d.gaps.remove(s)
+				d.moveCursor(s)
 			}
 		}
-		d.moveCursor(groups[0].start, groups[len(groups)-1].end)
 		return true
 	}
 	d.openSpace(groups[0].start)
@@ -73,15 +74,16 @@ func (d *Driver) liveAt(r Range, c *chunk) span {
 	return b.span(r.Addr)
 }
 
-// moveCursor keeps a plain policy clear of what is held, if that lies in its way.
-func (d *Driver) moveCursor(low, high uint64) {
-	if low <= plainBottom || high >= addressLimit {
+// moveCursor keeps a plain policy clear of what is there already.
+func (d *Driver) moveCursor(s span) {
+	if s.end <= plainBottom {
 		return
 	}
-	if d.policy == Descending {
-		d.cursor = low
-	} else {
-		d.cursor = high
+	switch d.policy {
+	case Descending:
+		d.cursor = max(min(d.cursor, s.start), plainBottom)
+	case Ascending:
+		d.cursor = max(d.cursor, s.end)
 	}
 }
 
@@ -93,13 +95,24 @@ func (d *Driver) holdReserved(reserved []Range, mapped int64) {
 			continue
 		}
 		s := span{r.Addr, r.Addr + roundUp(uint64(r.Size), ChunkUnit)}
-		if d.reservedIn(s) || len(d.chunks.overlapping(s)) > 0 {
+		if d.reservedIn(s) || d.liveIn(s) || len(d.chunks.overlapping(s)) > 0 {
 			d.faults++
 			continue
 		}
 		d.gaps.remove(s)
+		d.moveCursor(s)
 		d.reserved[r.Addr] = r.Size
 	}
 	d.mapped = max(mapped, 0)
 	d.used += d.mapped
+}
+
+// liveIn reports whether an allocation has bytes of a range.
+func (d *Driver) liveIn(s span) bool {
+	for addr, b := range d.live {
+		if s.overlaps(b.span(addr)) {
+			return true
+		}
+	}
+	return false
 }

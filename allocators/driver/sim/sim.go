@@ -279,7 +279,7 @@ func (d *Driver) Memory() (free, total int64) {
 	if d.capacity == 0 {
 		return 0, 0
 	}
-	return d.capacity - d.used, d.capacity
+	return max(d.capacity-d.used, 0), d.capacity
 }
 
 // Used is how many bytes allocations and mapped pages take.

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 )
 
 // Variant is one guess at what a trace cannot know of a process. A what-if that is replayed over all of
@@ -20,57 +21,80 @@ type Variant struct {
 // maxShift is as far as a free that waits for an event is moved, in operations.
 const maxShift = 64
 
-// Variants lists the guesses that need no recording of where segments were; the first is the best
-// single one, a fresh process in which nothing else happens. The numbers in the names leave out 2 and
-// 3, which Learned.Variants has. operations is how many the caller will count through Tick. The list is
-// the same for the same arguments.
-func Variants(capacity, operations int64) []Variant {
-	plain := Config{Capacity: capacity}
-	list := []Variant{{Name: "1 fresh process", Config: plain}}
-	for i, n := range []int64{96, 160, 256, 544, 1056, 4096} {
-		c := plain
-		c.Events = []Event{gapAbove(n * mib)}
-		list = append(list, Variant{Name: fmt.Sprintf("%d gap of %d MiB above the context", 4+i, n), Config: c})
+// Variants lists the guesses for a process: sixteen, or fourteen without what a recording taught (nil).
+// The first is the best single one, a fresh process in which nothing else happens. c has what is common
+// to all, operations is how many the caller will count through Tick. The list is the same for the same
+// arguments.
+//
+// Do not use it where the recording says that the rules are not the driver's, see Score.Fits; Plain has
+// the guesses for that.
+func Variants(c Config, operations int64, learned *Learned) []Variant {
+	list := []Variant{{Name: "1 fresh process", Config: c}}
+	if learned != nil {
+		list = append(list, learned.variants(c)...)
 	}
-	noHole := plain
-	noHole.NoBaseHole = true
-	list = append(list, Variant{Name: "10 no hole in the first chunk", Config: noHole})
-	noHole.Events = []Event{gapAbove(4096 * mib)}
-	list = append(list, Variant{Name: "11 no hole in the first chunk, gap of 4096 MiB above", Config: noHole})
+	add := func(v Variant, events ...Event) {
+		v.Config.Events = slices.Concat(c.Events, events)
+		list = append(list, v)
+	}
+	for i, n := range []int64{96, 160, 256, 544, 1056, 4096} {
+		name := fmt.Sprintf("%d gap of %d MiB above the context", 4+i, n)
+		add(Variant{Name: name, Config: c}, gapAbove(c, n*mib))
+	}
+	full := c
+	full.NoBaseHole = true
+	add(Variant{Name: "10 no hole in the first chunk", Config: full})
+	add(Variant{Name: "11 no hole in the first chunk, gap of 4096 MiB above", Config: full}, gapAbove(c, 4096*mib))
 	for i, n := range []int{12, 24, 36} {
 		seed := uint64(12 + i)
-		c := plain
-		c.Events = openings(rand.New(rand.NewPCG(seed, 0)), n, operations)
-		list = append(list, Variant{
-			Name:   fmt.Sprintf("%d %d places for a chunk open above the context", seed, n),
-			Config: c, ShiftFrees: maxShift, Seed: seed,
-		})
+		name := fmt.Sprintf("%d %d places for a chunk open above the context", seed, n)
+		add(Variant{Name: name, Config: c, ShiftFrees: maxShift, Seed: seed},
+			openings(rand.New(rand.NewPCG(seed, 0)), c, n, operations)...)
 	}
 	for seed := uint64(15); seed <= 16; seed++ {
-		c := plain
-		c.Events = takings(rand.New(rand.NewPCG(seed, 0)), operations)
-		list = append(list, Variant{
-			Name:   fmt.Sprintf("%d blocks and mappings taken", seed),
-			Config: c, ShiftFrees: maxShift, Seed: seed,
-		})
+		name := fmt.Sprintf("%d blocks and mappings taken", seed)
+		add(Variant{Name: name, Config: c, ShiftFrees: maxShift, Seed: seed},
+			takings(rand.New(rand.NewPCG(seed, 0)), operations)...)
 	}
 	return list
 }
 
+// variants are the two guesses that repeat what was learned.
+func (l *Learned) variants(c Config) []Variant {
+	c.Base = l.Base
+	first, early := c, c
+	first.Events = slices.Concat(c.Events, l.FirstSight)
+	early.Events = slices.Concat(c.Events, l.Earliest)
+	return []Variant{
+		{Name: "2 as recorded, changes at first sight", Config: first},
+		{Name: "3 as recorded, changes as early as can be", Config: early},
+	}
+}
+
+// Plain lists the guesses for a driver whose rules are not known. Such a range is no more than that.
+func Plain(c Config) []Variant {
+	down, up := c, c
+	down.Policy, up.Policy = Descending, Ascending
+	return []Variant{
+		{Name: "descending addresses", Config: down},
+		{Name: "ascending addresses", Config: up},
+	}
+}
+
 // gapAbove is free address space from the start, directly above the context's first chunk.
-func gapAbove(size int64) Event {
-	return Event{Kind: OpenGap, Addr: DefaultBase + ChunkUnit, Size: size}
+func gapAbove(c Config, size int64) Event {
+	return Event{Kind: OpenGap, Addr: c.base() + ChunkUnit, Size: size}
 }
 
 // openings are n places above the context that each hold one smallest chunk, in random order. A chunk
 // needs almost as much again in its gap, so each place is two units, and lies two from the next.
-func openings(r *rand.Rand, n int, operations int64) []Event {
+func openings(r *rand.Rand, c Config, n int, operations int64) []Event {
 	events := make([]Event, n)
 	for i, at := range r.Perm(n) {
 		events[i] = Event{
 			Op:   early(r, operations),
 			Kind: OpenGap,
-			Addr: DefaultBase + uint64(2+4*at)*ChunkUnit,
+			Addr: c.base() + uint64(2+4*at)*ChunkUnit,
 			Size: 2 * ChunkUnit,
 		}
 	}
