@@ -12,7 +12,8 @@ type Machine struct {
 	Builder
 	in      input
 	scratch []byte
-	at      int64 // offset of the present opcode
+	at      int64 // offset of the opcode that can go wrong next
+	op      byte  // and that opcode
 
 	// Proto is the protocol that the pickle says it uses, 0 if it says none.
 	Proto int
@@ -37,11 +38,7 @@ func (m *Machine) Run() (Value, error) {
 	if errors.As(err, &e) {
 		return v, err
 	}
-	op := byte(0)
-	if i := int(m.at - m.in.base); i >= 0 && i < len(m.in.buf) {
-		op = m.in.buf[i]
-	}
-	return v, &Error{Offset: m.at, Msg: fmt.Sprintf("opcode %s %s", opName(op), err), Err: err}
+	return v, &Error{Offset: m.at, Msg: fmt.Sprintf("opcode %s %s", opName(m.op), err), Err: err}
 }
 
 func (m *Machine) cut() error {
@@ -64,8 +61,7 @@ func (m *Machine) loop() (Value, error) {
 				in.fill()
 				buf, pos, end = in.buf, in.pos, in.end
 				if err := m.tidy(); err != nil {
-					m.at = in.offset()
-					return Value{}, err
+					return Value{}, &Error{Offset: in.offset(), Msg: "the pickle " + err.Error(), Err: err}
 				}
 				st = m.st
 			}
@@ -92,7 +88,7 @@ func (m *Machine) loop() (Value, error) {
 					continue
 				}
 			}
-			m.at = in.base + int64(pos)
+			m.at, m.op = in.base+int64(pos), op
 			v, err := m.recall(slot)
 			if err != nil {
 				return v, err
@@ -145,13 +141,13 @@ func (m *Machine) loop() (Value, error) {
 			st = append(st, Value{kind: KindBool})
 			pos++
 		case opMemoize:
-			m.at, m.st = in.base+int64(pos), st
+			m.at, m.op, m.st = in.base+int64(pos), op, st
 			if err := m.memoize(m.memo.count()); err != nil {
 				return Value{}, err
 			}
 			pos++
 		case opSetItems, opAppends:
-			m.at, m.st = in.base+int64(pos), st
+			m.at, m.op, m.st = in.base+int64(pos), op, st
 			h, _, err := m.popMark()
 			if err != nil {
 				return Value{}, err
@@ -172,7 +168,7 @@ func (m *Machine) loop() (Value, error) {
 		case opFrame:
 			pos += 9
 		case opStop:
-			m.at, m.st, in.pos = in.base+int64(pos), st, pos+1
+			m.at, m.op, m.st, in.pos = in.base+int64(pos), op, st, pos+1
 			return m.Result()
 		default:
 			goto slow

@@ -1,6 +1,7 @@
 package pickle
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ func opName(op byte) string {
 
 // slow carries out an opcode that is rare in snapshots. The input stands behind the opcode's first byte.
 func (m *Machine) slow(op byte) error {
+	m.op = op
 	in := &m.in
 	switch op {
 	case opLong1:
@@ -252,20 +254,11 @@ func (m *Machine) text(op byte) error {
 		m.push(StringValue(m.Strings.Intern(rawUnicode(s))))
 		return nil
 	}
-	t := strings.TrimSpace(string(s[:min(len(s), 400)]))
-	if len(s) > 400 {
-		return errors.New("has a number of more than 400 characters")
+	if op == opInt || op == opLong {
+		return m.decimal(bytes.TrimSpace(s))
 	}
-	switch op {
-	case opInt:
-		if t == "00" || t == "01" {
-			m.push(BoolValue(t == "01"))
-			return nil
-		}
-		return m.decimal(t)
-	case opLong:
-		return m.decimal(strings.TrimSuffix(t, "L"))
-	case opFloat:
+	t := strings.TrimSpace(string(s[:min(len(s), 60)]))
+	if op == opFloat {
 		f, err := strconv.ParseFloat(t, 64)
 		if err != nil && !errors.Is(err, strconv.ErrRange) {
 			return fmt.Errorf("has %q, which is not a number", t)
@@ -285,21 +278,24 @@ func (m *Machine) text(op byte) error {
 	return err
 }
 
-func (m *Machine) decimal(t string) error {
-	if n, err := strconv.ParseInt(t, 10, 64); err == nil {
-		m.push(IntValue(n))
+// decimal pushes an integer of any length, or a boolean, which older protocols write as 00 and 01.
+func (m *Machine) decimal(s []byte) error {
+	if string(s) == "00" || string(s) == "01" {
+		m.push(BoolValue(s[1] == '1'))
 		return nil
 	}
-	n, err := strconv.ParseUint(t, 10, 64)
-	switch {
-	case err == nil:
-		m.push(UintValue(n))
-	case errors.Is(err, strconv.ErrRange):
-		m.push(Value{kind: KindBig})
-	case strings.HasPrefix(t, "-") && strings.Trim(t[1:], "0123456789") == "" && len(t) > 1:
-		m.push(Value{kind: KindBig})
-	default:
+	digits := bytes.TrimSuffix(s, []byte("L"))
+	t := string(digits[:min(len(digits), 24)]) // more than enough for what is kept
+	digits = bytes.TrimPrefix(digits, []byte("-"))
+	if len(digits) == 0 || len(bytes.Trim(digits, "0123456789")) > 0 {
 		return fmt.Errorf("has %q, which is not an integer", t)
+	}
+	if n, err := strconv.ParseInt(t, 10, 64); err == nil {
+		m.push(IntValue(n))
+	} else if n, err := strconv.ParseUint(t, 10, 64); err == nil {
+		m.push(UintValue(n))
+	} else {
+		m.push(Value{kind: KindBig})
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func unquote(s []byte) ([]byte, error) {
 		case 'r':
 			out = append(out, '\r')
 		case 'x':
-			if n, ok := hex(s[i+1:], 2); ok {
+			if n, ok := hexDigits(s[i+1:], 2); ok {
 				out = append(out, byte(n))
 				i += 2
 				continue
@@ -55,7 +55,7 @@ func rawUnicode(s []byte) []byte {
 			case 'U':
 				digits = 8
 			}
-			if n, ok := hex(s[i+2:], digits); ok && digits > 0 {
+			if n, ok := hexDigits(s[i+2:], digits); ok && digits > 0 {
 				out = utf8.AppendRune(out, rune(n))
 				i += 1 + digits
 				continue
@@ -66,7 +66,7 @@ func rawUnicode(s []byte) []byte {
 	return out
 }
 
-func hex(s []byte, digits int) (n uint32, ok bool) {
+func hexDigits(s []byte, digits int) (n uint32, ok bool) {
 	if len(s) < digits {
 		return 0, false
 	}
