@@ -37,7 +37,11 @@ func TestExamples(t *testing.T) {
 			for _, f := range faults {
 				t.Errorf("%s:%s", file, f)
 			}
-			if *update && len(changes) > 0 {
+			if !*update {
+				for _, c := range changes {
+					t.Errorf("%s:%s\n(go test ./internal/docs -update puts what is printed into the document)", file, c.why)
+				}
+			} else if len(changes) > 0 {
 				if err := os.WriteFile(path, []byte(strings.Join(apply(lines, changes), "\n")), 0o644); err != nil {
 					t.Fatal(err)
 				}
@@ -46,10 +50,11 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// A change replaces the lines [first, first+drop) of a document.
+// A change replaces the lines [first, first+drop) of a document with what a command really printed.
 type change struct {
 	first, drop int
 	lines       []string
+	why         string // for the reader, from the number of the command's line on
 }
 
 // apply makes changes, which are in ascending order.
@@ -61,9 +66,9 @@ func apply(lines []string, changes []change) []string {
 	return out
 }
 
-// check runs the commands of one document. It gives the outputs that differ, and what is wrong, each
-// with the number of its line; with -update a different output is not wrong. A command must succeed,
-// unless "$ echo $?" below it shows its exit status.
+// check runs the commands of one document. It gives the outputs that differ, and what no change of the
+// output would mend, each with the number of its line. A command must succeed, unless "$ echo $?" below it
+// shows its exit status.
 func check(vramscope mainFunc, list []command) (changes []change, faults []string) {
 	status, shown := 0, false
 	for i, c := range list {
@@ -90,11 +95,8 @@ func check(vramscope mainFunc, list []command) (changes []change, faults []strin
 		if match(want, got) {
 			continue
 		}
-		changes = append(changes, change{c.first, len(want), got})
-		if !*update {
-			faults = append(faults, fmt.Sprintf("%d: $ %s\nprints\n%s\nthe document shows\n%s\n(go test ./internal/docs -update puts the former into the document)",
-				c.line, c.text, strings.Join(got, "\n"), strings.Join(want, "\n")))
-		}
+		changes = append(changes, change{c.first, len(want), got, fmt.Sprintf("%d: $ %s\nprints\n%s\nthe document shows\n%s",
+			c.line, c.text, strings.Join(got, "\n"), strings.Join(want, "\n"))})
 	}
 	return changes, faults
 }
@@ -172,7 +174,10 @@ func TestCheck(t *testing.T) {
 		"\n```\n$ vramscope a | head\n```":              "3: vramscope a | head: '|'",
 		"```\n$ vramscope a < missing\n```":             "2: vramscope a < missing: open missing",
 	} {
-		_, faults := check(echo, commands(strings.Split(text, "\n")))
+		changes, faults := check(echo, commands(strings.Split(text, "\n")))
+		for _, c := range changes {
+			faults = append(faults, c.why)
+		}
 		if len(faults) != 1 || !strings.HasPrefix(faults[0], want) {
 			t.Errorf("%q: got %q, want %q", text, faults, want)
 		}
@@ -182,7 +187,7 @@ func TestCheck(t *testing.T) {
 func TestApply(t *testing.T) {
 	old := []string{"```", "$ vramscope a", "wrong", "wrong", "", "$ vramscope b", "```", "end"}
 	want := []string{"```", "$ vramscope a", "a", "", "$ vramscope b", "b", "```", "end"}
-	changes := []change{{2, 2, []string{"a"}}, {6, 0, []string{"b"}}}
+	changes := []change{{2, 2, []string{"a"}, ""}, {6, 0, []string{"b"}, ""}}
 	if got := apply(old, changes); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
