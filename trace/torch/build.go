@@ -82,8 +82,7 @@ func (b *builder) device(i int) *trace.Device {
 // events gives each device its part of the events.
 func (b *builder) events() {
 	lists := b.list(b.top.traces)
-	flat := len(lists) > 0 && lists[0].Kind() != kindList && lists[0].Kind() != kindEmpty
-	if flat {
+	if slices.ContainsFunc(lists, func(v value) bool { return v.Kind() == kindEvent }) {
 		lists = []value{b.top.traces} // the events of a single device, without the list around
 	}
 	i := 0

@@ -19,9 +19,11 @@ func readPage(r *bufio.Reader) (*trace.Trace, error) {
 		return nil, trace.Corrupt(-1, "the page ends before its data: %s", cutHint)
 	}
 	in := bufio.NewReaderSize(&decoding{r: base64.NewDecoder(base64.StdEncoding, &quoted{r: r})}, 64<<10)
-	head, _ := in.Peek(in.Size())
+	head, err := in.Peek(in.Size())
+	if len(head) == 0 && err != nil && err != io.EOF {
+		return nil, err
+	}
 	var t *trace.Trace
-	var err error
 	switch {
 	case isPickle(head):
 		t, err = readPickle(in)
