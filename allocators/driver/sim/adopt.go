@@ -56,8 +56,9 @@ type placed struct {
 
 const (
 	never      = int64(1) << 62
-	maxMisses  = 512 // after so many, half of the steps must match
-	maxTakings = 256 // changes made for one miss
+	maxMisses  = 512  // after so many, half of the steps must match
+	maxEvents  = 8192 // no more is followed then
+	maxTakings = 256  // changes made for one miss
 	lookBack   = 2048
 	maxGraves  = 1024
 	growth     = 512 * mib // by which a chunk turns out larger than the block that shows it, at most
@@ -78,7 +79,7 @@ func newFollower(held []Range, base uint64, pins []pin) *follower {
 func (f *follower) run(steps []Step) {
 	index := map[uint64]int{} // of live allocations in past
 	for _, s := range steps {
-		if f.score.Checked-f.score.Matched > maxMisses && 2*f.score.Matched < f.score.Checked {
+		if len(f.first) > maxEvents || f.score.Checked-f.score.Matched > maxMisses && 2*f.score.Matched < f.score.Checked {
 			return
 		}
 		f.Tick(s.Op)

@@ -81,9 +81,9 @@ const (
 	rounds          = 4   // that a recording is followed again at most, each time with more pins known
 )
 
-// baseCandidates lists the bases that some early allocation speaks for: at its hole of 24 MiB (8 MiB
-// in), at the one of 2 MiB below it, in the first chunk below the layout, or in place of its large
-// block. Only the last is sure to be at a multiple of 32 MiB, so the others are told by the remainder.
+// baseCandidates lists the bases that some early allocation speaks for: in the hole of 24 MiB, 8 MiB above
+// the base, or in the one of 2 MiB, 66 below it, both told by what the address leaves when divided by 32
+// MiB; or else in the first chunk below the layout, or in place of its large block.
 func baseCandidates(held []Range, steps []Step) []uint64 {
 	if len(held) > 0 {
 		return []uint64{0}
