@@ -1,0 +1,157 @@
+package caching
+
+import (
+	"math/bits"
+	"sort"
+)
+
+// freeSet holds the free blocks of one pool and one stream in the order of size, then address: the order
+// in which best fit looks at them, in which they are released, and in which the age of garbage is judged.
+//
+// Blocks are binned by size, eight bins to a power of two; a bitmap finds the next bin that is not empty,
+// and a bin is a small sorted slice. Bins follow each other in the order of sizes, so walking the bins is
+// walking the set.
+type freeSet struct {
+	used [bitmapWords]uint64
+	bins [bitmapWords * 64][]freeEntry
+	n    int
+}
+
+const bitmapWords = 5
+
+type freeEntry struct {
+	size int64
+	addr uint64
+	slot int32
+}
+
+func (e freeEntry) before(size int64, addr uint64) bool {
+	return e.size < size || e.size == size && e.addr < addr
+}
+
+// position is a place in the set: bin and index in it. The zero bin with index -1 is never valid.
+type position struct{ bin, i int }
+
+var nowhere = position{-1, -1}
+
+func (p position) ok() bool { return p.bin >= 0 }
+
+// binOf grows with size: sizes below 8 KiB have a bin for each 512 bytes, larger ones eight a power of two.
+func binOf(size int64) int {
+	u := uint64(size) / minBlock
+	if u < 16 {
+		return int(u)
+	}
+	e := bits.Len64(u) - 1 // ≥ 4
+	bin := (e-2)*8 + int(u>>(e-3)&7)
+	return min(bin, bitmapWords*64-1)
+}
+
+// find is the index in the bin of the first entry that is not before (size, addr).
+func find(bin []freeEntry, size int64, addr uint64) int {
+	if len(bin) < 8 {
+		for i, e := range bin {
+			if !e.before(size, addr) {
+				return i
+			}
+		}
+		return len(bin)
+	}
+	return sort.Search(len(bin), func(i int) bool { return !bin[i].before(size, addr) })
+}
+
+func (s *freeSet) insert(size int64, addr uint64, slot int32) {
+	b := binOf(size)
+	bin := s.bins[b]
+	i := find(bin, size, addr)
+	bin = append(bin, freeEntry{})
+	copy(bin[i+1:], bin[i:])
+	bin[i] = freeEntry{size, addr, slot}
+	s.bins[b] = bin
+	s.used[b>>6] |= 1 << (b & 63)
+	s.n++
+}
+
+func (s *freeSet) remove(size int64, addr uint64) {
+	b := binOf(size)
+	bin := s.bins[b]
+	i := find(bin, size, addr)
+	if i == len(bin) || bin[i].addr != addr || bin[i].size != size {
+		return
+	}
+	copy(bin[i:], bin[i+1:])
+	s.bins[b] = bin[:len(bin)-1]
+	if len(bin) == 1 {
+		s.used[b>>6] &^= 1 << (b & 63)
+	}
+	s.n--
+}
+
+func (s *freeSet) at(p position) freeEntry { return s.bins[p.bin][p.i] }
+
+// atLeast is the position of the first block of at least size bytes.
+func (s *freeSet) atLeast(size int64) position {
+	b := binOf(size)
+	if bin := s.bins[b]; len(bin) > 0 {
+		if i := find(bin, size, 0); i < len(bin) {
+			return position{b, i}
+		}
+	}
+	return s.firstFrom(b + 1)
+}
+
+func (s *freeSet) first() position { return s.firstFrom(0) }
+
+func (s *freeSet) firstFrom(bin int) position {
+	if bin >= bitmapWords*64 {
+		return nowhere
+	}
+	w := bin >> 6
+	m := s.used[w] >> (bin & 63) << (bin & 63)
+	for m == 0 {
+		if w++; w == bitmapWords {
+			return nowhere
+		}
+		m = s.used[w]
+	}
+	return position{w<<6 + bits.TrailingZeros64(m), 0}
+}
+
+func (s *freeSet) last() position { return s.lastBefore(bitmapWords * 64) }
+
+// lastBefore is the last position in a bin below the given one.
+func (s *freeSet) lastBefore(bin int) position {
+	for w := (bin - 1) >> 6; w >= 0; w-- {
+		m := s.used[w]
+		if k := bin - w<<6; k < 64 {
+			m &= 1<<k - 1
+		}
+		if m != 0 {
+			b := w<<6 + bits.Len64(m) - 1
+			return position{b, len(s.bins[b]) - 1}
+		}
+	}
+	return nowhere
+}
+
+func (s *freeSet) next(p position) position {
+	if p.i+1 < len(s.bins[p.bin]) {
+		return position{p.bin, p.i + 1}
+	}
+	return s.firstFrom(p.bin + 1)
+}
+
+func (s *freeSet) prev(p position) position {
+	if p.i > 0 {
+		return position{p.bin, p.i - 1}
+	}
+	return s.lastBefore(p.bin)
+}
+
+// all lists the set in order, appended to buf: for walks that change it as they go.
+func (s *freeSet) all(buf []freeEntry) []freeEntry {
+	for p := s.first(); p.ok(); p = s.next(p) {
+		buf = append(buf, s.at(p))
+	}
+	return buf
+}

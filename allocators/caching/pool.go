@@ -1,0 +1,193 @@
+package caching
+
+import (
+	"sort"
+
+	"github.com/vramscope/vramscope/allocators/caching/config"
+)
+
+// pool holds the free memory of one size class of one memory pool.
+type pool struct {
+	id       uint32
+	index    int32 // in Allocator.pools
+	small    bool
+	kind     Kind
+	noSplit  bool          // blocks are handed out whole (MemPool(no_split=True))
+	free     []*freeSet    // by stream; nil for a stream that never had a free block
+	holes    [][]holeEntry // by stream: unmapped parts of expandable segments in the order of addresses
+	clock    int64         // searches so far, the time by which garbage ages; runs only if garbage is collected
+	segments int           // classic segments held
+}
+
+type holeEntry struct {
+	addr uint64
+	slot int32
+}
+
+// pool finds a pool of requests, making it at its first use.
+func (a *Allocator) pool(id uint32, small bool) *pool {
+	for 2*int(id) >= len(a.pools) {
+		n := uint32(len(a.pools) / 2)
+		a.pools = append(a.pools,
+			&pool{id: n, index: int32(2 * n), kind: LargePool},
+			&pool{id: n, index: int32(2*n + 1), small: true, kind: SmallPool})
+		a.retired = append(a.retired, false)
+	}
+	if small {
+		return a.pools[2*id+1]
+	}
+	return a.pools[2*id]
+}
+
+func (p *pool) set(stream uint32) *freeSet {
+	if int(stream) < len(p.free) {
+		return p.free[stream]
+	}
+	return nil
+}
+
+// addFree puts a block, merged already, among the free ones of its pool.
+func (a *Allocator) addFree(slot int32) {
+	b := &a.blocks[slot]
+	p := a.pools[b.pool]
+	b.born = p.clock
+	for int(b.stream) >= len(p.free) {
+		p.free = append(p.free, nil)
+	}
+	s := p.free[b.stream]
+	if s == nil {
+		s = new(freeSet)
+		p.free[b.stream] = s
+	}
+	s.insert(b.size, b.addr, slot)
+	a.cached += a.releasable(b)
+}
+
+func (a *Allocator) removeFree(slot int32) {
+	b := &a.blocks[slot]
+	a.pools[b.pool].free[b.stream].remove(b.size, b.addr)
+	a.cached -= a.releasable(b)
+}
+
+// releasable is how much of a free block a flush would give back: all of it if it is a whole segment, the
+// whole pages in it if it is expandable. Neighbours of a block do not come and go while it is free, so
+// the figure is the same when it is added and when it is removed.
+func (a *Allocator) releasable(b *block) int64 {
+	if b.segment >= 0 {
+		_, size := a.reserved[b.segment].wholePages(b.addr, b.size)
+		return size
+	}
+	if b.whole() {
+		return b.size
+	}
+	return 0
+}
+
+// takeFree takes the best fit out of the pool, if there is one that may be used.
+func (a *Allocator) takeFree(p *pool, stream uint32, z int64) int32 {
+	if a.collects() {
+		p.clock++
+	}
+	slot := a.bestFit(p, stream, z)
+	if slot != 0 {
+		a.removeFree(slot)
+	}
+	return slot
+}
+
+// bestFit is the smallest free block of the stream that is large enough, the lowest among equals. Once
+// expandable segments are in play it is the first in that order from which going on does not improve
+// the sum of the block and the hole behind it, so that the ends of segments are left to grow.
+// Only one candidate is considered: if max_split_size_mb refuses it, there is none.
+func (a *Allocator) bestFit(p *pool, stream uint32, z int64) int32 {
+	s := p.set(stream)
+	if s == nil {
+		return 0
+	}
+	at := s.atLeast(z)
+	if !at.ok() {
+		return 0
+	}
+	if b := &a.blocks[s.at(at).slot]; b.expandable() {
+		if at = a.skipExpandable(s, at); !at.ok() {
+			return 0
+		}
+	}
+	e := s.at(at)
+	if z < a.cfg.MaxSplitSize && e.size >= a.cfg.MaxSplitSize {
+		return 0 // oversize blocks are kept for oversize requests
+	}
+	if a.cfg.MaxSplitSize != config.Unlimited && z >= a.cfg.MaxSplitSize && e.size >= z+a.cfg.MaxNonSplitRounding {
+		return 0 // it could not be split, and too much of it would be wasted
+	}
+	return e.slot
+}
+
+// skipExpandable moves on from an expandable candidate: past all of them when new memory is not to be
+// expandable, else to where going on stops to improve.
+func (a *Allocator) skipExpandable(s *freeSet, at position) position {
+	if !a.cfg.Expandable {
+		for at.ok() && a.blocks[s.at(at).slot].expandable() {
+			at = s.next(at)
+		}
+		return at
+	}
+	effective := func(p position) int64 {
+		b := &a.blocks[s.at(p).slot]
+		if b.next != 0 && a.blocks[b.next].state == unmapped {
+			return b.size + a.blocks[b.next].size
+		}
+		return b.size
+	}
+	best := effective(at)
+	for a.blocks[s.at(at).slot].expandable() {
+		next := s.next(at)
+		if !next.ok() {
+			break
+		}
+		e := effective(next)
+		if e >= best {
+			break
+		}
+		at, best = next, e
+	}
+	return at
+}
+
+// borrow serves a request of the default pool from the free blocks of a pool that lends them when memory
+// runs out (MemPool(use_on_oom=True)). The block stays in that pool.
+func (a *Allocator) borrow(p *pool, stream uint32, z int64) int32 {
+	if p.id != 0 {
+		return 0
+	}
+	for _, id := range a.lenders {
+		if slot := a.takeFree(a.pool(id, p.small), stream, z); slot != 0 {
+			return slot
+		}
+	}
+	return 0
+}
+
+func (p *pool) findHole(stream uint32, addr uint64) int {
+	h := p.holes[stream]
+	return sort.Search(len(h), func(i int) bool { return h[i].addr >= addr })
+}
+
+func (p *pool) addHole(stream uint32, addr uint64, slot int32) {
+	for int(stream) >= len(p.holes) {
+		p.holes = append(p.holes, nil)
+	}
+	i := p.findHole(stream, addr)
+	h := append(p.holes[stream], holeEntry{})
+	copy(h[i+1:], h[i:])
+	h[i] = holeEntry{addr, slot}
+	p.holes[stream] = h
+}
+
+func (p *pool) removeHole(stream uint32, addr uint64) {
+	i := p.findHole(stream, addr)
+	h := p.holes[stream]
+	if i < len(h) && h[i].addr == addr {
+		p.holes[stream] = append(h[:i], h[i+1:]...)
+	}
+}

@@ -1,0 +1,408 @@
+package simulate
+
+import (
+	"fmt"
+
+	"github.com/vramscope/vramscope/allocators"
+	"github.com/vramscope/vramscope/allocators/caching"
+	"github.com/vramscope/vramscope/allocators/caching/config"
+	"github.com/vramscope/vramscope/trace"
+)
+
+// Following a recording.
+//
+// The follower lets the caching model do what the recording says was done, and compares. Whatever the
+// model decides is checked: where each block goes, whether new memory is needed, how much, what is given
+// back and in which order. What the model cannot decide is taken from the recording: the addresses that
+// the driver chose, the instants at which deferred frees completed, and, where no limit is known, that
+// the device refused.
+//
+// A request with the events that the allocator made while serving it is a group. The short group is an
+// alloc alone: served from the cache, at the address of the best fit. A long group begins with completions
+// and releases and may take new memory; what it means is found by trying explanations, the likeliest
+// first, on the model itself, until one reproduces the group event by event (explain.go). Where none does,
+// the recording is right and the model adopts it: a mismatch.
+
+// Score is how much of a recording the model reproduced.
+type Score struct {
+	Events     int // explained or not, all events of the device
+	Placements Tally
+	Segments   Tally // segments allocated and freed, pages mapped and unmapped
+	OOMs       Tally
+	Blocks     Tally // blocks of the final state, free ones included
+	Retries    bool  // whether the number of retries is certain
+	Repairs    int   // sizes of blocks older than the recording that were corrected on the way
+	Unscored   int   // events of a first group that the recording may have caught in the middle
+	First      *Mismatch
+	Assumed    []string // what was taken for granted, for people
+}
+
+// Tally counts decisions.
+type Tally struct{ Checked, Matched int }
+
+func (t *Tally) count(ok bool) {
+	t.Checked++
+	if ok {
+		t.Matched++
+	}
+}
+
+// Mismatch is the first decision that the model made otherwise.
+type Mismatch struct {
+	Event         int
+	What          string
+	Expected, Got string // what the model expected, what the recording has
+}
+
+// Exact says whether everything that was checked matched.
+func (s *Score) Exact() bool {
+	return s.First == nil
+}
+
+// FollowOptions say what is known beside the recording.
+type FollowOptions struct {
+	Limit  int64 // bytes the process may reserve, negative if not known
+	Memory int64 // bytes the device can give, 0 if not known
+	// Each is called after each event with the state of the model. May be nil.
+	Each func(event int, e *trace.Event, a *caching.Allocator)
+}
+
+// Following is what came of following one device.
+type Following struct {
+	Score     Score
+	Requests  *Requests
+	Model     *caching.Allocator // in the state after the last event
+	Bounds    Bounds
+	Config    config.Config // at the start
+	Sizes     []int64       // bytes that each block took, by its number; 0 for one that was never placed
+	Truncated bool          // the recording does not begin with an empty allocator
+}
+
+type follower struct {
+	dev    *trace.Device
+	cfg    config.Config
+	opt    FollowOptions
+	bounds Bounds
+	out    *Following
+
+	state
+	i   int // the next event to be explained
+	end int // the group ends before this event
+
+	bases    []uint64 // where contiguous mapped memory begins, over the whole recording
+	asking   asked    // what the running request is asked of
+	retries  int64    // of the model, before the present group
+	mixed    bool     // both kinds of segments occur
+	adopting bool
+	broken   bool
+	doubtful bool // a burst may have been a flush or a call of empty_cache
+	why      Mismatch
+	noted    map[string]bool
+}
+
+// state is what an attempt to explain a group may change, and what is put back if it fails.
+type state struct {
+	a        *caching.Allocator
+	regions  regions
+	acts     int
+	segments Tally
+	newest   []uint32 // by stream: the private pool that took a segment last, 0 for none
+	previous []uint32 // by stream: the pool of the last block
+	pools    uint32   // number of pools, named and inferred
+	assumed  map[uint64]slack
+}
+
+// Follow holds the caching model against the recording of one device.
+func Follow(dev *trace.Device, cfg config.Config, opt FollowOptions) *Following {
+	f := &follower{dev: dev, cfg: cfg, opt: opt, noted: map[string]bool{}}
+	f.bounds = boundsOf(dev, &cfg, opt.Limit, opt.Memory)
+	f.kinds()
+	f.out = &Following{
+		Requests: &Requests{Device: dev},
+		Bounds:   f.bounds,
+		Config:   f.cfg,
+		Sizes:    make([]int64, dev.NumBlocks),
+	}
+	model := caching.NewConfig(f.cfg)
+	if opt.Limit >= 0 {
+		model.Limit = opt.Limit
+	}
+	initial := newInitialState(dev, &f.cfg)
+	f.bases = mappedBases(dev, initial.expandable)
+	model.DeviceTotal = deviceTotal(f.bases)
+	f.a = caching.New((*recordedDriver)(f), model)
+	f.pools = uint32(max(1, len(dev.Pools)))
+	initial.adopt(f)
+	f.assumed = initial.assumed
+	f.out.Requests.Initial = initial.blocks
+	for _, b := range initial.blocks {
+		f.out.Sizes[b.ID] = b.Size
+		f.setPool(b.ID, b.Pool)
+	}
+	f.keepWhole()
+	f.hook()
+	f.out.Truncated = len(initial.segments) > 0 || dev.Overflow
+	f.run()
+	f.finish()
+	return f.out
+}
+
+// kinds looks over the recording for what decides how it is read.
+func (f *follower) kinds() {
+	var classic, expandable bool
+	first := trace.OpNone
+	for _, e := range f.dev.Events.All() {
+		switch e.Op {
+		case trace.OpSegmentAlloc, trace.OpSegmentMap:
+			if first == trace.OpNone {
+				first = e.Op
+			}
+			classic = classic || e.Op == trace.OpSegmentAlloc
+			expandable = expandable || e.Op == trace.OpSegmentMap
+		}
+	}
+	f.mixed = classic && expandable
+	switch first {
+	case trace.OpSegmentAlloc:
+		f.cfg.Expandable = false
+	case trace.OpSegmentMap:
+		f.cfg.Expandable = true
+	}
+	if f.mixed {
+		f.assume("expandable_segments was switched while recording")
+	}
+}
+
+// keepWhole finds pools made with no_split: every segment holds one block, one of them with more room
+// than would have been split off.
+func (f *follower) keepWhole() {
+	type seen struct{ one, slack bool }
+	pools := map[trace.PoolID]*seen{}
+	blocks := f.dev.Final.Blocks
+	at := 0
+	for _, seg := range f.dev.Final.Segments {
+		n, used, slackest := 0, int64(0), int64(0)
+		for ; at < len(blocks) && blocks[at].Addr < seg.Addr+uint64(seg.Size); at++ {
+			n++
+			if b := blocks[at]; b.State != trace.BlockFree {
+				used++
+				slackest = max(slackest, b.Size-f.cfg.RoundSize(b.Requested))
+			}
+		}
+		if seg.Pool == trace.PoolDefault || seg.Pool == trace.PoolUnknown {
+			continue
+		}
+		p := pools[seg.Pool]
+		if p == nil {
+			p = &seen{one: true}
+			pools[seg.Pool] = p
+		}
+		p.one = p.one && n == 1
+		p.slack = p.slack || slackest > config.SmallSize || seg.Small && slackest >= config.MinBlock
+	}
+	for i := range f.dev.Pools {
+		id := trace.PoolID(i)
+		if p := pools[id]; p != nil && p.one && p.slack {
+			f.a.KeepWhole(uint32(id))
+			f.assume("pool %v never splits its blocks (no_split)", f.dev.Pools[id])
+		}
+	}
+}
+
+func (f *follower) hook() {
+	h := caching.Hooks{Acted: f.acted, Synced: f.completeRecorded}
+	if f.bounds.Limit < 0 {
+		h.Refuses = func(int64) bool { return f.bounds.Capacity == 0 && !f.servedNext() }
+		if f.cfg.GCThreshold > 0 {
+			h.Collects = f.collectedNext
+		}
+	}
+	f.a.SetHooks(h)
+}
+
+func (f *follower) assume(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if !f.noted[text] {
+		f.noted[text] = true
+		if f.out != nil {
+			f.out.Score.Assumed = append(f.out.Score.Assumed, text)
+		}
+	}
+}
+
+func (f *follower) event(i int) *trace.Event { return f.dev.Events.At(i) }
+
+func (f *follower) run() {
+	n := f.dev.Events.Len()
+	done := 0
+	for f.i < n {
+		e := f.event(f.i)
+		switch e.Op {
+		case trace.OpFreeRequested:
+			f.free(e)
+		case trace.OpFree:
+			f.a.Free(uint32(e.Block), false)
+			f.forgetSlack(e.Block)
+			f.i++
+		case trace.OpAlloc, trace.OpOOM, trace.OpFreeCompleted,
+			trace.OpSegmentAlloc, trace.OpSegmentFree, trace.OpSegmentMap, trace.OpSegmentUnmap:
+			f.group()
+		default:
+			f.i++
+		}
+		if f.opt.Each != nil {
+			for ; done < f.i; done++ {
+				f.opt.Each(done, f.event(done), f.a)
+			}
+		}
+	}
+}
+
+// free handles a free that the program asked for. It completes at once unless another stream uses the
+// block, which shows by the completion not following directly.
+func (f *follower) free(e *trace.Event) {
+	f.i++
+	pending := true
+	if f.i < f.dev.Events.Len() {
+		if next := f.event(f.i); next.Op == trace.OpFreeCompleted && next.Block == e.Block {
+			pending = false
+			f.i++
+		}
+	}
+	if pending {
+		f.out.Requests.Deferred = true
+	} else {
+		f.forgetSlack(e.Block)
+	}
+	f.a.Free(uint32(e.Block), pending)
+}
+
+func (f *follower) forgetSlack(b trace.BlockID) {
+	if len(f.assumed) == 0 {
+		return
+	}
+	if addr, size, ok := f.a.Block(uint32(b)); ok {
+		delete(f.assumed, addr+uint64(size))
+	}
+}
+
+// complete applies the completion of a deferred free.
+func (f *follower) complete(e *trace.Event) {
+	f.forgetSlack(e.Block)
+	f.a.Complete(uint32(e.Block))
+}
+
+// completeRecorded applies the completions that come next in the group.
+func (f *follower) completeRecorded() {
+	for f.i < f.end && f.event(f.i).Op == trace.OpFreeCompleted {
+		f.complete(f.event(f.i))
+		f.i++
+	}
+}
+
+// group explains the events up to and including the next alloc or oom, or up to the next event that is
+// not the allocator's own.
+func (f *follower) group() {
+	n := f.dev.Events.Len()
+	t := f.i
+	moved := false
+scan:
+	for ; t < n; t++ {
+		switch op := f.event(t).Op; op {
+		case trace.OpFreeCompleted:
+		case trace.OpSegmentAlloc, trace.OpSegmentFree, trace.OpSegmentMap, trace.OpSegmentUnmap:
+			moved = true
+		default:
+			break scan
+		}
+	}
+	f.end = t
+	if t == n || f.event(t).Op != trace.OpAlloc && f.event(t).Op != trace.OpOOM {
+		f.loose(moved)
+		return
+	}
+	if !moved && f.event(t).Op == trace.OpAlloc {
+		f.completeRecorded()
+		if f.cached(f.event(t)) {
+			f.out.Score.Placements.count(true)
+			f.i = t + 1
+			return
+		}
+	}
+	f.explain(t)
+}
+
+// request is what an event asked for.
+func request(e *trace.Event, pool uint32) allocators.Request {
+	return allocators.Request{Block: uint32(e.Block), Size: e.Size, Stream: uint32(e.Stream), Pool: pool}
+}
+
+// cached serves an alloc from the cache if that puts it where the recording does. The pool is the one of
+// the segment that the address lies in.
+func (f *follower) cached(e *trace.Event) bool {
+	r := f.regions.at(e.Addr)
+	if r == nil || !f.a.MallocCached(request(e, r.pool), r.small, e.Addr) {
+		return false
+	}
+	f.placed(e, r)
+	return true
+}
+
+// placed notes where a block went.
+func (f *follower) placed(e *trace.Event, r *region) {
+	if _, size, ok := f.a.Block(uint32(e.Block)); ok && int(e.Block) < len(f.out.Sizes) {
+		f.out.Sizes[e.Block] = size
+	}
+	f.setPool(e.Block, r.pool)
+	setAt(&f.previous, e.Stream, r.pool)
+	if small := f.cfg.RoundSize(e.Size) <= config.SmallSize; small != r.small {
+		if f.out.Requests.Restored == nil {
+			f.out.Requests.Restored = map[trace.BlockID]bool{}
+			f.assume("a saved graph pool was laid out again")
+		}
+		f.out.Requests.Restored[e.Block] = r.small
+	}
+}
+
+func (f *follower) setPool(b trace.BlockID, pool uint32) {
+	if pool != 0 && f.out.Requests.Pools == nil {
+		f.out.Requests.Pools = make([]uint32, f.dev.NumBlocks)
+	}
+	if f.out.Requests.Pools != nil && int(b) < len(f.out.Requests.Pools) {
+		f.out.Requests.Pools[b] = pool
+	}
+}
+
+func setAt(list *[]uint32, s trace.StreamID, v uint32) {
+	for int(s) >= len(*list) {
+		*list = append(*list, 0)
+	}
+	(*list)[s] = v
+}
+
+func getAt(list []uint32, s trace.StreamID) uint32 {
+	if int(s) < len(list) {
+		return list[s]
+	}
+	return 0
+}
+
+// act notes something that the program did before the next event.
+func (f *follower) act(kind ActKind, pool uint32) {
+	f.out.Requests.Acts = append(f.out.Requests.Acts[:f.acts], Act{Event: f.i, Kind: kind, Pool: pool})
+	f.acts++
+}
+
+// finish compares the model with the state that the file ends with.
+func (f *follower) finish() {
+	f.out.Model = f.a
+	f.a.SetHooks(caching.Hooks{})
+	f.out.Requests.Acts = f.out.Requests.Acts[:f.acts]
+	s := &f.out.Score
+	s.Events = f.dev.Events.Len()
+	s.Segments = f.segments
+	s.Retries = !f.doubtful
+	if f.dev.HasFinal {
+		f.compareFinal()
+	}
+}

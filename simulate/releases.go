@@ -1,0 +1,233 @@
+package simulate
+
+import (
+	"github.com/vramscope/vramscope/allocators/caching"
+	"github.com/vramscope/vramscope/trace"
+)
+
+// Releases that no request made: calls of empty_cache, and the deletion of MemPools. They leave nothing
+// but the events of what they gave back.
+
+// releases explains the burst of releases that comes next, as one or more such calls.
+func (f *follower) releases() bool {
+	found := false
+	for f.releaseNext() {
+		saved := f.save()
+		if f.emptied() {
+			found = true
+			continue
+		}
+		f.restore(saved)
+		if f.dropped() {
+			found = true
+			continue
+		}
+		f.restore(saved)
+		break
+	}
+	f.broken = false
+	return found
+}
+
+// releaseNext says whether memory is given back next, after completions if there are any.
+func (f *follower) releaseNext() bool {
+	for i := f.i; i < f.end; i++ {
+		switch f.event(i).Op {
+		case trace.OpFreeCompleted:
+		case trace.OpSegmentFree, trace.OpSegmentUnmap:
+			return true
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+// emptied explains the burst as a flush of everything. The default pools come first; what follows them
+// belongs to private pools whose owners are gone. That also tells pools that the file does not: a segment
+// thought to be in the default pool that comes later, or not at all, is in a private one.
+func (f *follower) emptied() bool {
+	at := f.i
+	f.completeRecorded()
+	burst := f.burst()
+	k := 0
+	var missing []caching.Action
+	for _, small := range []bool{false, true} {
+		for _, x := range f.a.Plan(0, small) {
+			if k < len(burst) && sameAction(x, burst[k]) {
+				k++
+			} else {
+				missing = append(missing, x)
+			}
+		}
+	}
+	if k == 0 && len(missing) > 0 {
+		return f.fail("memory given back", showAction(missing[0]), f.show(f.i))
+	}
+	rest := burst[k:]
+	if !f.relabel(missing, rest) {
+		return false
+	}
+	for _, e := range rest {
+		if r := f.regions.at(e.Addr); r != nil && r.pool != 0 && !f.a.Retired(r.pool) && f.goesWhole(r.pool, rest) {
+			f.retire(at, r.pool)
+		}
+	}
+	now := f.i
+	f.i = at
+	f.act(EmptyCache, 0)
+	f.i = now
+	f.a.EmptyCache()
+	return !f.broken && f.i > at
+}
+
+func (f *follower) retire(at int, pool uint32) {
+	now := f.i
+	f.i = at
+	f.act(RetirePool, pool)
+	f.i = now
+	f.a.Retire(pool)
+}
+
+// goesWhole says whether everything that a flush would take of a private pool is in the burst.
+func (f *follower) goesWhole(pool uint32, burst []*trace.Event) bool {
+	for _, small := range []bool{true, false} {
+		for _, x := range f.a.Plan(pool, small) {
+			if !containsAction(burst, x) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// relabel moves segments out of the default pool that the burst shows to be private: those that come after
+// the default pools' are their pool's last; those that do not come at all are still in use by their owner,
+// which is only believed of segments older than the recording, whose taking was not seen. Only segments of
+// which the file does not tell the pool can be moved.
+func (f *follower) relabel(missing []caching.Action, rest []*trace.Event) bool {
+	if len(missing) == 0 {
+		return true
+	}
+	for _, x := range missing {
+		if r := f.regions.at(x.Addr); r == nil || r.sure || r.expandable || !r.old && !containsAction(rest, x) {
+			return f.fail("memory given back", showAction(x), "not given back")
+		}
+	}
+	kept := uint32(0)
+	for _, x := range missing {
+		pool := kept
+		for i, e := range rest {
+			if sameAction(x, e) {
+				pool = f.poolBefore(rest[:i])
+			}
+		}
+		if pool == 0 {
+			pool = f.pools
+			f.pools++
+		}
+		if !containsAction(rest, x) {
+			kept = pool
+		}
+		f.a.Relabel(x.Addr, pool)
+		r := f.regions.at(x.Addr)
+		r.pool, r.sure = pool, true
+	}
+	return true
+}
+
+func (f *follower) poolBefore(events []*trace.Event) uint32 {
+	for i := len(events) - 1; i >= 0; i-- {
+		if r := f.regions.at(events[i].Addr); r != nil && r.pool != 0 {
+			return r.pool
+		}
+	}
+	return 0
+}
+
+// dropped explains the burst as the deletion of a MemPool, which gives back its memory alone.
+func (f *follower) dropped() bool {
+	burst := f.burst()
+	if len(burst) == 0 {
+		return false
+	}
+	r := f.regions.at(burst[0].Addr)
+	if r == nil || r.pool == 0 {
+		return f.fail("memory given back", "nothing", f.show(f.i))
+	}
+	f.act(ReleasePool, r.pool)
+	at := f.i
+	f.a.ReleasePool(r.pool)
+	return !f.broken && f.i > at
+}
+
+// burst lists the releases that come next without a break.
+func (f *follower) burst() []*trace.Event {
+	var out []*trace.Event
+	for i := f.i; i < f.end; i++ {
+		e := f.event(i)
+		if e.Op != trace.OpSegmentFree && e.Op != trace.OpSegmentUnmap {
+			break
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// collectedNext says whether the recording goes on with just this pass of garbage collection.
+func (f *follower) collectedNext(pass []caching.Action) bool {
+	burst := f.burst()
+	if len(pass) > len(burst) {
+		return false
+	}
+	for i, x := range pass {
+		if !sameAction(x, burst[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameAction(x caching.Action, e *trace.Event) bool {
+	return opOf(x.Kind) == e.Op && x.Addr == e.Addr && x.Size == e.Size && x.Stream == uint32(e.Stream)
+}
+
+func containsAction(events []*trace.Event, x caching.Action) bool {
+	for _, e := range events {
+		if sameAction(x, e) {
+			return true
+		}
+	}
+	return false
+}
+
+func opOf(k caching.ActionKind) trace.Op {
+	switch k {
+	case caching.SegmentAlloc:
+		return trace.OpSegmentAlloc
+	case caching.SegmentFree:
+		return trace.OpSegmentFree
+	case caching.SegmentMap:
+		return trace.OpSegmentMap
+	}
+	return trace.OpSegmentUnmap
+}
+
+// loose explains events that no alloc or oom follows.
+func (f *follower) loose(moved bool) {
+	if !moved {
+		f.completeRecorded()
+		return
+	}
+	saved := f.save()
+	f.broken = false
+	if f.releases() {
+		f.completeRecorded()
+		if f.i == f.end {
+			f.why = Mismatch{}
+			return
+		}
+	}
+	f.restore(saved)
+	f.adoptGroup(f.end)
+}
