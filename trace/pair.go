@@ -258,7 +258,7 @@ func inside(segments []Segment, addr uint64, n int64) bool {
 }
 
 func (p *pairing) warn() {
-	if p.ops[OpAlloc] == 0 && p.ops[OpFree]+p.ops[OpFreeRequested]+p.ops[OpFreeCompleted] > 0 {
+	if p.ops[OpAlloc] == 0 && p.unmatched.n > 0 {
 		p.warnf("no-allocs", 1, -1, "the trace has frees but no allocs: they were not recorded")
 	}
 	p.unmatched.warn(p, "free-without-alloc", "blocks were freed, or are in the final state, that were never allocated and cannot be older than the trace")

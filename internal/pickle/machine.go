@@ -61,7 +61,7 @@ func (m *Machine) loop() (Value, error) {
 				in.fill()
 				buf, pos, end = in.buf, in.pos, in.end
 				if err := m.tidy(); err != nil {
-					return Value{}, &Error{Offset: in.offset(), Msg: "the pickle " + err.Error(), Err: err}
+					return Value{}, &Error{Offset: in.offset(), Msg: "it " + err.Error(), Err: err}
 				}
 				st = m.st
 			}

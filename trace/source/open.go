@@ -131,7 +131,7 @@ func unrecognized(head []byte) error {
 		what = "is a text of no kind known here"
 	}
 	return &trace.SyntaxError{Offset: -1, Err: trace.ErrUnrecognized,
-		Msg: fmt.Sprintf("%s; it reads %s, also packed with gzip or zstd", what, strings.Join(known, ", "))}
+		Msg: fmt.Sprintf("%s; readable are %s, also packed with gzip or zstd", what, strings.Join(known, ", "))}
 }
 
 func isText(head []byte) bool {
