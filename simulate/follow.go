@@ -76,6 +76,9 @@ type Following struct {
 	Config    config.Config // at the start
 	Sizes     []int64       // bytes that each block took, by its number; 0 for one that was never placed
 	Truncated bool          // the recording does not begin with an empty allocator
+
+	initial *initialState
+	total   int64 // estimate of the device's memory, 0 if there is none
 }
 
 type follower struct {
@@ -134,6 +137,7 @@ func Follow(dev *trace.Device, cfg config.Config, opt FollowOptions) *Following 
 	f.pools = uint32(max(1, len(dev.Pools)))
 	initial.adopt(f)
 	f.assumed = initial.assumed
+	f.out.initial, f.out.total = initial, model.DeviceTotal
 	f.out.Requests.Initial = initial.blocks
 	for _, b := range initial.blocks {
 		f.out.Sizes[b.ID] = b.Size
@@ -399,6 +403,9 @@ func (f *follower) finish() {
 	f.a.SetHooks(caching.Hooks{})
 	f.out.Requests.Acts = f.out.Requests.Acts[:f.acts]
 	s := &f.out.Score
+	if n := f.out.Requests.addMissedCalls(); n > 0 {
+		f.assume("empty_cache is called in a rhythm: %d more of its calls, which found nothing, left no event", n)
+	}
 	s.Events = f.dev.Events.Len()
 	s.Segments = f.segments
 	s.Retries = !f.doubtful

@@ -1,0 +1,194 @@
+package simulate
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/vramscope/vramscope/allocators/caching"
+	"github.com/vramscope/vramscope/allocators/caching/config"
+	"github.com/vramscope/vramscope/allocators/driver/sim"
+	"github.com/vramscope/vramscope/trace"
+)
+
+// WhatIf asks what PyTorch's allocator would have done under other settings, or with other memory.
+type WhatIf struct {
+	Config config.Config
+	Limit  int64 // bytes that the process allows itself, negative for no limit
+	Memory int64 // bytes that the device can give, 0 for no limit
+}
+
+// Prediction is a replay, and what is unknown about it.
+type Prediction struct {
+	Run
+	// Low and High are the least and greatest peak reserved over what no trace can know: where else in the
+	// address space of the process memory is, and when deferred frees complete. Bytes.
+	Low, High int64
+	Guess     bool // the recording is of a driver whose rules are not known: the range is a guess
+}
+
+// Surroundings is what a recording tells about the process beside its requests: learned once, used by all
+// replays of it.
+type Surroundings struct {
+	initial  *initialState
+	learned  *sim.Learned
+	known    bool // the driver's rules fit, or nothing contradicts them
+	settings config.Config
+	total    int64
+}
+
+// Surroundings of a followed recording.
+func (f *Following) Surroundings() *Surroundings {
+	s := &Surroundings{initial: f.initial, known: true, settings: f.Config, total: f.total}
+	var held []sim.Range
+	for i, seg := range f.Requests.Device.Initial.Segments {
+		if !seg.Expandable {
+			held = append(held, sim.Range{Addr: f.initial.segments[i].Addr, Size: seg.Size})
+		}
+	}
+	steps := stepsOf(f.Requests.Device)
+	if len(steps) == 0 {
+		return s
+	}
+	learned := sim.Learn(held, steps)
+	fits, known := learned.Score.Fits()
+	s.known = fits || !known
+	if len(held) == 0 {
+		s.learned = learned
+	}
+	return s
+}
+
+func stepsOf(d *trace.Device) []sim.Step {
+	var steps []sim.Step
+	for i, e := range d.Events.All() {
+		if e.Op == trace.OpSegmentAlloc || e.Op == trace.OpSegmentFree {
+			steps = append(steps, sim.Step{Op: int64(i), Alloc: e.Op == trace.OpSegmentAlloc, Addr: e.Addr, Size: e.Size})
+		}
+	}
+	return steps
+}
+
+// Predict replays the requests, and again under each guess at what the trace does not tell, on all cores.
+// The result does not depend on how many there are.
+func (r *Requests) Predict(s *Surroundings, w WhatIf) Prediction {
+	variants := r.variants(s, w)
+	runs := make([]Run, len(variants))
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(variants)) {
+		wait.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(variants) {
+					return
+				}
+				runs[i] = r.play(s, w, variants[i])
+			}
+		})
+	}
+	wait.Wait()
+	p := Prediction{Run: runs[0], Guess: !s.known}
+	p.Low, p.High = runs[0].Stats.Reserved.Peak, runs[0].Stats.Reserved.Peak
+	for _, run := range runs[1:] {
+		p.Low = min(p.Low, run.Stats.Reserved.Peak)
+		p.High = max(p.High, run.Stats.Reserved.Peak)
+	}
+	return p
+}
+
+// Once replays the requests under the best guess alone.
+func (r *Requests) Once(s *Surroundings, w WhatIf) Run {
+	return r.play(s, w, r.variants(s, w)[0])
+}
+
+// variants lists the guesses that matter: addresses do not for expandable segments, times only where frees
+// waited.
+func (r *Requests) variants(s *Surroundings, w WhatIf) []sim.Variant {
+	base := sim.Config{Capacity: w.Memory}
+	if s.keeps(w.Config) {
+		for i, seg := range r.Device.Initial.Segments {
+			if !seg.Expandable {
+				base.Held = append(base.Held, sim.Range{Addr: s.initial.segments[i].Addr, Size: seg.Size})
+			}
+		}
+		for _, group := range s.initial.expandable {
+			first, last := group[0], group[len(group)-1]
+			base.Reserved = append(base.Reserved, sim.Range{Addr: first.Addr, Size: int64(last.Addr-first.Addr) + last.Size})
+			for _, x := range group {
+				base.Mapped += x.Size
+			}
+		}
+	}
+	if !s.known {
+		return sim.Plain(base)
+	}
+	all := sim.Variants(base, int64(r.Device.Events.Len()), s.learned)
+	if s.learned != nil && s.same(w.Config) {
+		// Under its own settings a recording is itself the best guess of where its memory was.
+		for i, v := range all {
+			if v.Name == sim.AsRecorded {
+				copy(all[1:i+1], all[:i])
+				all[0] = v
+			}
+		}
+	}
+	if !w.Config.Expandable {
+		return all
+	}
+	list := all[:1:1]
+	for _, v := range all[1:] {
+		if v.ShiftFrees > 0 && r.Deferred {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+func (r *Requests) play(s *Surroundings, w WhatIf, v sim.Variant) Run {
+	driver := sim.New(v.Config)
+	model := caching.New(driver, caching.Config{Config: w.Config, Limit: w.Limit, DeviceTotal: s.total})
+	p := &Player{Requests: r, Model: model, Driver: driver, ShiftFrees: v.ShiftFrees, Seed: v.Seed}
+	if len(v.Config.Events) == 0 {
+		p.Driver = nil
+	}
+	if s.keeps(w.Config) {
+		s.initial.adoptInto(model)
+	} else if err := p.Start(); err != nil {
+		p.failed(0, err)
+		p.run.Stats = *model.Stats()
+		return p.run
+	}
+	return p.Play()
+}
+
+// keeps says whether the state before the recording is as it would have been under the given settings: it
+// is, if nothing that shapes memory differs.
+func (s *Surroundings) keeps(c config.Config) bool {
+	return len(s.initial.segments) > 0 && s.same(c)
+}
+
+// same says whether settings shape memory as those of the recording do.
+func (s *Surroundings) same(c config.Config) bool {
+	return c.Expandable == s.settings.Expandable &&
+		c.MaxSplitSize == s.settings.MaxSplitSize && c.Roundup == s.settings.Roundup &&
+		c.LargeSegmentSize == s.settings.LargeSegmentSize
+}
+
+// adoptInto builds the state in a model that is to go on from it.
+func (s *initialState) adoptInto(a *caching.Allocator) {
+	expandable := map[uint64]bool{}
+	for i, group := range s.expandable {
+		for _, r := range group {
+			expandable[r.Addr] = true
+		}
+		first := group[0]
+		base, size := placeReservation(group, a.PageOf(first.Small), a.ReservationSize(first.Small), i == 0)
+		a.AdoptReservation(base, size, group)
+	}
+	for _, r := range s.segments {
+		if !expandable[r.Addr] {
+			a.AdoptSegment(r)
+		}
+	}
+}
