@@ -21,6 +21,9 @@ type Variant struct {
 // maxShift is as far as a free that waits for an event is moved, in operations.
 const maxShift = 64
 
+// AsRecorded names the variant in which memory is where the recording had it.
+const AsRecorded = "2 as recorded, changes at first sight"
+
 // Variants lists the guesses for a process: sixteen, or fourteen without what a recording taught (nil).
 // The first is the best single one, a fresh process in which nothing else happens. c has what is common
 // to all, operations is how many the caller will count through Tick. The list is the same for the same
@@ -66,7 +69,7 @@ func (l *Learned) variants(c Config) []Variant {
 	first.Events = slices.Concat(c.Events, l.FirstSight)
 	early.Events = slices.Concat(c.Events, l.Earliest)
 	return []Variant{
-		{Name: "2 as recorded, changes at first sight", Config: first},
+		{Name: AsRecorded, Config: first},
 		{Name: "3 as recorded, changes as early as can be", Config: early},
 	}
 }
