@@ -9,8 +9,9 @@ import (
 
 // Trace is a script of about n operations with the shape of a training run: weights that stay, then
 // steps of a forward pass that keeps activations and makes short-lived workspaces, and a backward pass
-// that frees them in reverse and makes gradients. The sequence length, and with it most sizes, changes
-// from step to step. About a thousand blocks are live at the peak, 4 GiB. It is the same every time.
+// that frees them in reverse and makes gradients. Every step does the same operations, as programs do;
+// the sequence length, and with it most sizes, changes from step to step. About a thousand blocks are
+// live at the peak, 4 GiB. It is the same every time.
 func Trace(n int) Script {
 	r := rand.New(rand.NewPCG(20, 24))
 	var s Script
@@ -23,40 +24,46 @@ func Trace(n int) Script {
 	free := func(b uint32) { s = append(s, Op{Kind: Free, Block: b}) }
 
 	const layers = 32
-	// Bytes an activation takes for each token, in the order in which a layer makes them; 0 for one of
-	// a fixed small size.
-	perToken := []int64{2048, 0, 6144, 2048, 4096, 0, 2048, 8192, 8192, 2048, 16}
-	for range layers * 6 {
-		malloc(int64(1+r.IntN(64)) * 16 << 10)
+	// The activations of a layer: bytes for each token, or a fixed small size.
+	activations := []struct {
+		perToken, fixed int64
+		workspace       bool
+		gradient        int64
+	}{
+		{perToken: 2048}, {fixed: 4096}, {perToken: 6144, workspace: true, gradient: 3 << 20}, {perToken: 2048},
+		{perToken: 4096, workspace: true}, {fixed: 20}, {perToken: 2048, gradient: 1 << 20}, {perToken: 8192},
+		{perToken: 8192, workspace: true, gradient: 4 << 20}, {perToken: 2048, gradient: 8 << 10}, {perToken: 16},
+	}
+	for range layers {
+		for _, a := range activations {
+			if a.gradient > 0 {
+				malloc(a.gradient)
+			}
+		}
 	}
 	for len(s) < n {
 		tokens := int64(64 + r.IntN(33)*32)
-		var kept [layers][]uint32
-		for l := range layers {
-			for _, b := range perToken {
-				if b == 0 {
-					kept[l] = append(kept[l], malloc(int64(4+r.IntN(2000))))
-					continue
-				}
-				if r.IntN(3) == 0 {
-					w := malloc(tokens * b / 2)
-					kept[l] = append(kept[l], malloc(tokens*b))
+		var kept, grads []uint32
+		for range layers {
+			for _, a := range activations {
+				size := a.perToken*tokens + a.fixed
+				if a.workspace {
+					w := malloc(size / 2)
+					kept = append(kept, malloc(size))
 					free(w)
 				} else {
-					kept[l] = append(kept[l], malloc(tokens*b))
+					kept = append(kept, malloc(size))
 				}
 			}
 		}
-		var grads []uint32
-		for l := layers - 1; l >= 0; l-- {
-			for i := len(kept[l]) - 1; i >= 0; i-- {
-				g := malloc(tokens*perToken[i%len(perToken)] + 512)
-				if r.IntN(4) == 0 {
-					grads = append(grads, malloc(int64(1+r.IntN(64))*16<<10))
-				}
-				free(kept[l][i])
-				free(g)
+		for i := len(kept) - 1; i >= 0; i-- {
+			a := activations[i%len(activations)]
+			g := malloc(a.perToken*tokens + 512)
+			if a.gradient > 0 {
+				grads = append(grads, malloc(a.gradient))
 			}
+			free(kept[i])
+			free(g)
 		}
 		for _, g := range grads {
 			free(g)
