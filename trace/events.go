@@ -1,13 +1,13 @@
 package trace
 
-import "iter"
+import (
+	"iter"
+	"slices"
+)
 
 const (
 	pageShift = 13
 	pageSize  = 1 << pageShift // events; 320 KiB a page
-
-	// PageEvents is how many events a page has: Release gives memory back in such steps.
-	PageEvents = pageSize
 )
 
 // Events is a growing list of events, kept in pages so that reading a large trace never copies what it
@@ -48,11 +48,33 @@ func (l *Events) All() iter.Seq2[int, *Event] {
 	}
 }
 
-// Release gives up the pages that lie wholly before event i: those events must not be used any more.
-func (l *Events) Release(i int) {
-	for p := 0; p < i>>pageShift && p < len(l.pages); p++ {
-		l.pages[p] = nil
+// Split cuts the list into consecutive parts of the given lengths, which together are at most as long.
+// The parts take the list's memory over, with a page or two more; the list is empty afterwards.
+func (l *Events) Split(lengths ...int) []Events {
+	parts := make([]Events, len(lengths))
+	if p := slices.Index(lengths, l.n); p >= 0 {
+		parts[p], *l = *l, Events{}
+		return parts
 	}
+	var spare [][]Event // pages whose events have all been moved on
+	i := 0
+	for p := range parts {
+		part := &parts[p]
+		for range lengths[p] {
+			e := *l.At(i)
+			if part.n&(pageSize-1) == 0 && len(spare) > 0 {
+				part.pages = append(part.pages, spare[len(spare)-1][:0])
+				spare = spare[:len(spare)-1]
+			}
+			part.Append(e)
+			if i++; i&(pageSize-1) == 0 {
+				spare = append(spare, l.pages[i>>pageShift-1])
+				l.pages[i>>pageShift-1] = nil
+			}
+		}
+	}
+	*l = Events{}
+	return parts
 }
 
 // EventsOf makes a list of the given events.

@@ -327,3 +327,28 @@ func TestStacks(t *testing.T) {
 		}
 	})
 }
+
+func TestSplit(t *testing.T) {
+	for _, lengths := range [][]int{{}, {5}, {30000}, {0, 30000}, {0, 9000, 0, 9000, 100, 11900}, {1, 8191, 8192, 1}, {30000, 0, 0}} {
+		var l Events
+		for i := range 30000 {
+			l.Append(Event{Size: int64(i)})
+		}
+		parts, at := l.Split(lengths...), int64(0)
+		if len(parts) != len(lengths) || l.Len() != 0 {
+			t.Fatalf("%v: %d parts, %d left", lengths, len(parts), l.Len())
+		}
+		for p := range parts {
+			n := 0
+			for i, e := range parts[p].All() {
+				if e.Size != at || i != n || parts[p].At(i) != e {
+					t.Fatalf("%v: part %d, event %d is %d, want %d", lengths, p, i, e.Size, at)
+				}
+				at, n = at+1, n+1
+			}
+			if n != lengths[p] || n != parts[p].Len() {
+				t.Fatalf("%v: part %d has %d", lengths, p, n)
+			}
+		}
+	}
+}

@@ -25,6 +25,9 @@ func corpus(t testing.TB) []string {
 	if err != nil || len(files) == 0 {
 		t.Fatal("no test data")
 	}
+	if testing.Short() {
+		return files
+	}
 	dir := corpusDir()
 	if dir == "" {
 		t.Log("VRAMSCOPE_CORPUS is not set: only the recordings in testdata are read")
@@ -74,9 +77,6 @@ func TestCorpusAgreesWithPython(t *testing.T) {
 		t.Skip("there is no python3 to compare with")
 	}
 	files := corpus(t)
-	if testing.Short() {
-		files = slices.DeleteFunc(files, func(f string) bool { return strings.Contains(f, "gpt_long") })
-	}
 	dir := t.TempDir()
 	var raw []string
 	for i, f := range files {
@@ -257,9 +257,6 @@ func fileExists(path string) bool {
 // again, as following the recording from its start gives it.
 func TestStartOfCutRecordings(t *testing.T) {
 	for _, f := range corpus(t) {
-		if strings.Contains(f, "gpt_long") && testing.Short() {
-			continue
-		}
 		t.Run(filepath.Base(f), func(t *testing.T) {
 			tr, err := Open(f, Options{})
 			if err != nil {

@@ -2,10 +2,9 @@ package torch
 
 import (
 	"cmp"
-	"fmt"
+	"math/bits"
 	"slices"
 
-	"github.com/vramscope/vramscope/internal/pickle"
 	"github.com/vramscope/vramscope/trace"
 )
 
@@ -51,6 +50,7 @@ type builder struct {
 	top     top
 	byIndex map[int]*trace.Device
 	order   []int // indexes of devices
+	runs    []run
 	gaps    tally // blocks that do not tile their segment
 
 	// A pickle may refer to the same list any number of times, but a recording has each record once. So
@@ -88,23 +88,27 @@ func (b *builder) events() {
 	i := 0
 	for _, l := range lists {
 		for j := range l.Count() {
-			if i == maxDevices {
-				return
-			}
-			if l.Kind() == kindList {
+			if l.Kind() == kindList && i < maxDevices {
 				b.deviceEvents(i, b.lists.at(int(l.Index())+j))
 			}
 			i++
 		}
 	}
+	b.deal()
 }
 
+// deviceEvents notes which events are a device's, and takes the annotations among them.
 func (b *builder) deviceEvents(device int, items []value) {
-	d := b.device(device)
+	b.device(device)
 	for _, it := range items {
 		switch it.Kind() {
 		case kindEvent:
-			b.take(d, int(it.Index()), b.spend(&b.budget.events, it.Count()))
+			from, n := int(it.Index()), b.spend(&b.budget.events, it.Count())
+			if last := len(b.runs) - 1; last >= 0 && b.runs[last].device == device && b.runs[last].to == from {
+				b.runs[last].to += n // an annotation stood between them
+			} else {
+				b.runs = append(b.runs, run{device, from, from + n})
+			}
 		case kindMarker:
 			for j := range b.spend(&b.budget.markers, it.Count()) {
 				m := b.markers.at(int(it.Index()) + j)
@@ -114,18 +118,37 @@ func (b *builder) deviceEvents(device int, items []value) {
 	}
 }
 
-// take moves n events from the common list to a device's.
-func (b *builder) take(d *trace.Device, from, n int) {
-	if from == 0 && n == b.folder.events.Len() && d.Events.Len() == 0 {
-		d.Events, b.folder.events = b.folder.events, trace.Events{}
-		return
-	}
-	for i := from; i < from+n && i < b.folder.events.Len(); i++ {
-		if i%trace.PageEvents == 0 {
-			b.folder.events.Release(i)
+// run is a part of the common list of events that belongs to a device.
+type run struct{ device, from, to int }
+
+// deal gives the devices their events.
+func (b *builder) deal() {
+	var lengths []int // of gaps and runs in turn
+	at, seen := 0, map[int]bool{}
+	for _, r := range b.runs {
+		if r.from < at || seen[r.device] {
+			b.dealSlowly()
+			return
 		}
-		d.Events.Append(*b.folder.events.At(i))
+		lengths = append(lengths, r.from-at, r.to-r.from)
+		at, seen[r.device] = r.to, true
 	}
+	for i, part := range b.folder.events.Split(lengths...) {
+		if i%2 == 1 {
+			b.device(b.runs[i/2].device).Events = part
+		}
+	}
+}
+
+// dealSlowly is for runs in another order than that of the file, which no writer of snapshots makes.
+func (b *builder) dealSlowly() {
+	for _, r := range b.runs {
+		d := b.device(r.device)
+		for i := r.from; i < r.to; i++ {
+			d.Events.Append(*b.folder.events.At(i))
+		}
+	}
+	b.folder.events = trace.Events{}
 }
 
 // final gives each device its segments and blocks.
@@ -149,6 +172,7 @@ func (b *builder) final() {
 
 func (b *builder) segment(s *rawSegment) {
 	d := b.device(s.device)
+	b.lacks(s.missing)
 	d.Final.Segments = append(d.Final.Segments, trace.Segment{
 		Addr: s.addr, Size: s.size, Stream: trace.StreamID(s.stream), Pool: s.pool,
 		Small: s.small, KindKnown: s.kindKnown, Expandable: s.expandable, Stack: s.stack,
@@ -160,6 +184,7 @@ func (b *builder) segment(s *rawSegment) {
 		}
 		for j := range b.spend(&b.budget.blocks, it.Count()) {
 			r := b.blocks.at(int(it.Index()) + j)
+			b.lacks(r.missing)
 			addr := at
 			if r.hasAddr {
 				addr = r.addr
@@ -176,6 +201,13 @@ func (b *builder) segment(s *rawSegment) {
 	}
 	if at != s.addr+uint64(s.size) {
 		b.gaps.add(-1)
+	}
+}
+
+// lacks tells the keys that a record of the final state should have.
+func (b *builder) lacks(k keys) {
+	for ; k != 0; k &= k - 1 {
+		b.missing[bits.TrailingZeros64(uint64(k))].add(-1)
 	}
 }
 
@@ -253,6 +285,7 @@ func renumber(d *trace.Device, streamOf []trace.StreamID, poolOf []trace.PoolID)
 	}
 }
 
+// notes takes the annotations that stand apart from the events.
 func (b *builder) notes() {
 	for _, it := range b.list(b.top.notes) {
 		if it.Kind() != kindNote {
@@ -261,135 +294,6 @@ func (b *builder) notes() {
 		for j := range b.spend(&b.budget.notes, it.Count()) {
 			n := b.folder.notes.at(int(it.Index()) + j)
 			b.trace.Markers = append(b.trace.Markers, trace.Marker{Time: n.time, Device: n.device, Name: n.name, Edge: n.edge})
-		}
-	}
-}
-
-func (b *builder) settings() {
-	over, most := b.top.overflowed, b.top.maxEntries
-	if v := b.top.settings; v.Kind() == kindSettings {
-		s := b.folder.settings.at(int(v.Index()))
-		b.trace.Settings = s.Settings
-		if over.Kind() == pickle.KindNone {
-			over = s.overflowed
-		}
-		if most.Kind() == pickle.KindNone {
-			most = s.maxEntries
-		}
-	} else {
-		b.trace.Settings.MaxSplitSize = -1
-	}
-	for i := range b.trace.Devices {
-		d := &b.trace.Devices[i]
-		if x, ok := b.perDevice(over, d.Index); ok && x != 0 {
-			d.Overflow = true
-		}
-		if x, ok := b.perDevice(most, d.Index); ok && d.Overflow {
-			d.Warnings = append(d.Warnings, trace.Warning{Code: "ring-overflow", Count: 1, First: 0,
-				Message: fmt.Sprintf("the recording's ring buffer (%d entries) overflowed: the oldest events are lost", x)})
-		} else if d.Overflow {
-			d.Warnings = append(d.Warnings, trace.Warning{Code: "ring-overflow", Count: 1, First: 0,
-				Message: "the recording's ring buffer overflowed: the oldest events are lost"})
-		}
-	}
-}
-
-// perDevice gives the value for a device of a setting that is one for all, a list or a dictionary.
-func (b *builder) perDevice(v value, device int) (int64, bool) {
-	switch v.Kind() {
-	case kindPool: // a list of two integers
-		return int64(b.pools.list[v.Index()][device&1]), device < 2
-	case kindList:
-		l := b.lists.at(int(v.Index()))
-		for i := 0; i+1 < len(l); i += 2 {
-			if l[i].Kind() == pickle.KindString && b.stringOf(l[i]) == fmt.Sprint(device) {
-				return integer(l[i+1])
-			}
-		}
-		if device < len(l) {
-			return integer(l[device])
-		}
-		return 0, false
-	}
-	return integer(v)
-}
-
-// producer tells the oldest version of torch whose files have these keys.
-func (b *builder) producer() string {
-	k := b.top.keys
-	since := func(v string) string { return "torch " + v + " or later" }
-	switch {
-	case k.has(keyHostSegments) || k.has(keyHostTraces):
-		return since("2.13")
-	case b.seen.has(keyPoolID) || b.seen.has(keyOverflowed):
-		return since("2.12")
-	case b.seen.has(keyUserMetadata):
-		return since("2.10")
-	case b.seen.has(keyStreamReuse):
-		return since("2.9")
-	case b.seen.has(keyCompileContext):
-		return since("2.8")
-	case k.has(keyExternalAnnotations):
-		return since("2.5")
-	case b.markers.len() > 0:
-		return "torch 2.4"
-	case k.has(keyAllocatorSettings):
-		return since("2.3")
-	case b.seen.has(keyTimeUs):
-		return since("2.2")
-	case b.seen.has(keySegmentPoolID) || b.seen.has(keyIsExpandable):
-		return since("2.1")
-	case b.top.keys == 0:
-		return "torch 1.12 or 1.13"
-	}
-	return since("2.0")
-}
-
-// warnings tells what the file lacks or has that was not understood.
-func (b *builder) warnings() {
-	add := func(t tally, code, format string, args ...any) {
-		if t.count > 0 {
-			b.trace.Warnings = append(b.trace.Warnings, trace.Warning{
-				Code: code, Message: fmt.Sprintf(format, args...), Count: t.count, First: t.first})
-		}
-	}
-	for key, t := range b.missing {
-		add(t, "missing-key", "records have no usable %q", names[key])
-	}
-	b.absent()
-	var unknown []string
-	for name := range b.actions {
-		unknown = append(unknown, name)
-	}
-	slices.Sort(unknown)
-	for _, name := range unknown {
-		add(*b.actions[name], "unknown-action", "events with action %q are not known and were left out", name)
-	}
-	add(b.badTime, "bad-time", "times are not microseconds since 1970 and were left out")
-	add(b.manyPools, "many-pools", "pools beyond the %dth are not told apart", trace.PoolUnknown)
-	add(b.again, "repeated-records", "lists of records appear more than once; the repetitions were left out")
-	add(b.gaps, "untiled-segment", "blocks do not tile their segment")
-}
-
-// absent tells which parts of a snapshot are not there at all.
-func (b *builder) absent() {
-	events, timed := 0, false
-	for i := range b.trace.Devices {
-		d := &b.trace.Devices[i]
-		events += d.Events.Len()
-		timed = timed || d.Events.Len() > 0 && d.Events.At(0).Time != 0
-	}
-	for _, w := range []struct {
-		absent        bool
-		code, message string
-	}{
-		{events == 0, "no-events", "the file has no events, only the state when it was written: the history was not recorded"},
-		{events > 0 && !timed, "no-times", "events have no times (torch before 2.2)"},
-		{b.top.segments.Kind() == pickle.KindNone, "no-segments", "the file has no segments: what was there at the end, and before the first event, is not known"},
-		{!b.trace.Settings.Known, "no-settings", "the file has no allocator settings (torch before 2.3): the defaults are assumed"},
-	} {
-		if w.absent {
-			b.trace.Warnings = append(b.trace.Warnings, trace.Warning{Code: w.code, Message: w.message, Count: 1, First: -1})
 		}
 	}
 }

@@ -16,6 +16,7 @@ type (
 		stack     trace.StackID
 		state     trace.BlockState
 		hasAddr   bool
+		missing   keys // that it should have
 	}
 	rawHistory struct {
 		size  int64
@@ -32,6 +33,7 @@ type (
 		small      bool
 		kindKnown  bool
 		expandable bool
+		missing    keys // that it should have
 	}
 	note struct { // an external annotation
 		name   string
@@ -166,7 +168,7 @@ func (f *folder) block(pairs []value, k keys) value {
 	}
 	var ok bool
 	if b.size, ok = size(f.get(pairs, k, keySize)); !ok {
-		f.missing[keySize].add(-1)
+		b.missing |= 1 << keySize
 	}
 	if v := f.get(pairs, k, keyState); v.Kind() == pickle.KindString {
 		switch v.Index() {
@@ -193,7 +195,7 @@ func (f *folder) block(pairs []value, k keys) value {
 	if b.state == trace.BlockFree {
 		b.requested, b.stack = 0, trace.NoStack
 	} else if !told {
-		f.missing[keyRequestedSize].add(-1)
+		b.missing |= 1 << keyRequestedSize
 		b.requested = b.size
 	}
 	f.seen |= k
@@ -217,15 +219,15 @@ func (f *folder) segment(pairs []value, k keys) value {
 	if x, ok := integer(f.get(pairs, k, keyAddress)); ok {
 		s.addr = uint64(x)
 	} else {
-		f.missing[keyAddress].add(-1)
+		s.missing |= 1 << keyAddress
 	}
 	var ok bool
 	if s.size, ok = size(f.get(pairs, k, keyTotalSize)); !ok {
-		f.missing[keyTotalSize].add(-1)
+		s.missing |= 1 << keyTotalSize
 	}
 	x, ok := integer(f.get(pairs, k, keyStream))
 	if !ok {
-		f.missing[keyStream].add(-1)
+		s.missing |= 1 << keyStream
 	}
 	s.stream = f.streams.id(uint64(x))
 	if v := f.get(pairs, k, keySegmentType); v.Kind() == pickle.KindString {
