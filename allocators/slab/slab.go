@@ -83,7 +83,7 @@ type Allocator struct {
 	unused  []uint32 // places in slabs
 
 	free   [12]uint64 // bit c: class c has a free block; 16 to a power of two up to 2^56 are 720
-	cached int64     // bytes of empty slabs
+	cached int64      // bytes of empty slabs
 }
 
 // A class is the slabs of one block size.
