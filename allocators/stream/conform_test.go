@@ -111,6 +111,10 @@ func TestRetry(t *testing.T) {
 		if (err == nil) != retry {
 			t.Errorf("with retry %v: %v", retry, err)
 		}
+		var oom *allocators.OOM
+		if errors.As(err, &oom) && (oom.Tried != 2*page || oom.LargestFree != page) {
+			t.Errorf("with retry %v: %v, want 2 pages tried, the one that it got free", retry, err)
+		}
 		if s := a.Stats(); (s.Retries == 1) != retry || (s.OOMs == 1) == retry {
 			t.Errorf("with retry %v: %+v", retry, *s)
 		}

@@ -7,8 +7,8 @@ package stream
 // allocation shares with what is left of its span.
 
 // take serves n bytes, n a multiple of the granule, for a stream whose list is own. When it cannot, id
-// is 0 and lack is how many pages the driver refused; what it did give stays in the pool.
-func (p *pool) take(n int64, own int32) (id int32, lack int64) {
+// is 0 and asked is how many pages it wanted of the driver; what it got stays in the pool.
+func (p *pool) take(n int64, own int32) (id int32, asked int64) {
 	if e, at, ok := p.lists[own].fits.ceil(n); ok {
 		p.lists[own].fits.removeAt(at)
 		return p.cutOut(e.id, n, own), 0
@@ -28,7 +28,7 @@ func (p *pool) take(n int64, own int32) (id int32, lack int64) {
 	}
 	born := p.spans[id].born
 	from, to := touched(p.spans[id].addr, p.spans[id].addr+n)
-	lack = to - from - p.count(from, to)
+	lack := to - from - p.count(from, to)
 	id = p.cut(id, n, own)
 	moved := p.rob(lack)
 	got := p.back(from, to, min(lack, p.most-p.held))
@@ -40,7 +40,7 @@ func (p *pool) take(n int64, own int32) (id int32, lack int64) {
 	id = p.merge(id, shared)
 	p.spans[id].born = born
 	p.enter(id, shared)
-	return 0, lack - got
+	return 0, lack - moved
 }
 
 // rob takes the memory of the n highest wholly free pages away, or of all there are, and says of how
@@ -95,9 +95,10 @@ func (p *pool) cached() int64 {
 	return (n + p.count(within(start, p.space))) * pageSize
 }
 
-// largest is the largest free range with memory throughout, bytes.
+// largest is the largest free range, bytes: one with memory throughout, or all wholly free pages, whose
+// memory can be moved behind one range.
 func (p *pool) largest() int64 {
-	n := p.whole.largest()
+	n := max(p.whole.largest(), p.idle*pageSize)
 	for i := range p.lists {
 		n = max(n, p.lists[i].fits.largest())
 	}

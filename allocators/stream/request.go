@@ -28,11 +28,11 @@ func (a *Allocator) Malloc(req allocators.Request) error {
 	n := (req.Size + granule - 1) &^ (granule - 1)
 	own := p.listOf(req.Stream)
 	peak := a.stats.Reserved.Peak
-	id, lack := a.serve(p, n, own)
+	id, asked := a.serve(p, n, own)
 	if id == 0 && a.opt.Retry {
 		a.stats.Retries++
 		a.EmptyCache()
-		id, lack = a.serve(p, n, own)
+		id, asked = a.serve(p, n, own)
 	}
 	if id != 0 {
 		for int64(len(a.blocks)) <= int64(req.Block) {
@@ -50,7 +50,7 @@ func (a *Allocator) Malloc(req allocators.Request) error {
 		a.notePeak()
 	}
 	if id == 0 {
-		return a.refuse(req.Size, lack*pageSize)
+		return a.refuse(req.Size, asked*pageSize)
 	}
 	return nil
 }
@@ -115,21 +115,21 @@ func (a *Allocator) pool(id uint32) (*pool, error) {
 	return p, nil
 }
 
-// serve makes a live span of n bytes, by steps 2 to 8. Where it cannot, id is 0 and lack how many pages
-// the driver refused.
-func (a *Allocator) serve(p *pool, n int64, own int32) (id int32, lack int64) {
+// serve makes a live span of n bytes, by steps 2 to 8. Where it cannot, id is 0 and asked how many
+// pages it wanted of the driver.
+func (a *Allocator) serve(p *pool, n int64, own int32) (id int32, asked int64) {
 	peak := a.stats.Reserved.Peak
-	id, lack = p.take(n, own)
+	id, asked = p.take(n, own)
 	if id == 0 && a.stats.Reserved.Peak > peak {
 		a.notePeak() // now, as some of it may be given back before the request is through
 	}
 	if id == 0 && p.held < p.most && a.trimOthers(p) {
-		id, lack = p.take(n, own)
+		id, asked = p.take(n, own)
 	}
 	if id == 0 && !a.opt.NoInternalDependencies {
 		id = a.wait(p, n, own)
 	}
-	return id, lack
+	return id, asked
 }
 
 // trimOthers gives back the free pages of all pools but one, without waiting for any stream, and says
