@@ -43,7 +43,7 @@ type oldBlock struct {
 type fault struct{ n, first int }
 
 func (f *fault) add(at int) {
-	if f.n == 0 {
+	if f.n == 0 || at < f.first {
 		f.first = at
 	}
 	f.n++
@@ -144,7 +144,13 @@ func (p *pairing) final() {
 	if !p.d.HasFinal {
 		return
 	}
-	matched := 0
+	matched, held := 0, 0
+	for i := range p.d.Final.Blocks {
+		if p.d.Final.Blocks[i].State != BlockFree {
+			held++
+		}
+	}
+	p.old = slices.Grow(p.old, max(0, held-p.live.n))
 	var ofOld map[BlockID]int
 	for i := range p.d.Final.Blocks {
 		b := &p.d.Final.Blocks[i]
@@ -188,7 +194,8 @@ func (p *pairing) settle() {
 		p.d.NumBlocks = int(p.next)
 		return
 	}
-	refused := p.refuse()
+	refused, n := p.refuse()
+	p.d.Initial.Blocks = make([]Block, 0, len(p.old)-n)
 	var bytes int64
 	for i := range p.old {
 		b := &p.old[i]
@@ -199,16 +206,13 @@ func (p *pairing) settle() {
 		bytes += b.Requested
 		p.d.Initial.Blocks = append(p.d.Initial.Blocks, b.Block)
 	}
-	if len(refused) > 0 {
+	if n > 0 {
 		for _, e := range p.d.Events.All() {
 			if e.Block != NoBlock && refused[e.Block] {
 				e.Block = NoBlock
 			}
 		}
 	}
-	slices.SortFunc(p.d.Initial.Blocks, func(x, y Block) int {
-		return cmp.Or(cmp.Compare(x.Addr, y.Addr), cmp.Compare(x.ID, y.ID))
-	})
 	p.d.NumBlocks = int(p.next)
 	if n := len(p.d.Initial.Blocks); n > 0 && p.d.Events.Len() > 0 {
 		p.warnf("starts-in-mid-run", n, -1,
@@ -216,16 +220,23 @@ func (p *pairing) settle() {
 	}
 }
 
-// refuse finds blocks that cannot have existed before the first event: something was allocated at their
-// address before they were freed, or no segment was there at the start.
-func (p *pairing) refuse() map[BlockID]bool {
-	refused := map[BlockID]bool{}
+// refuse sorts the candidates by address and finds those that cannot have existed before the first event:
+// something was allocated at their address before they were freed, or no segment was there at the start,
+// or another block was in their way.
+func (p *pairing) refuse() (refused []bool, n int) {
+	refused = make([]bool, p.next)
+	refuse := func(id BlockID) {
+		if !refused[id] {
+			refused[id] = true
+			n++
+		}
+	}
 	byAddr := make(map[uint64]*oldBlock, len(p.old))
 	last := 0
 	for i := range p.old {
 		b := &p.old[i]
 		if p.d.HasFinal && !inside(p.d.Initial.Segments, b.Addr, max(b.Size, b.Requested)) || byAddr[b.Addr] != nil {
-			refused[b.ID] = true // no segment there, or the second of two at one address
+			refuse(b.ID) // no segment there, or the second of two at one address
 			continue
 		}
 		byAddr[b.Addr] = b
@@ -237,11 +248,31 @@ func (p *pairing) refuse() map[BlockID]bool {
 		}
 		if e.Op == OpAlloc {
 			if b := byAddr[e.Addr]; b != nil && b.first > i {
-				refused[b.ID] = true
+				refuse(b.ID)
 			}
 		}
 	}
-	return refused
+	// Of two that overlap, the one that was freed first was there.
+	slices.SortFunc(p.old, func(x, y oldBlock) int { return cmp.Or(cmp.Compare(x.Addr, y.Addr), cmp.Compare(x.ID, y.ID)) })
+	kept := -1
+	for i := range p.old {
+		b := &p.old[i]
+		if refused[b.ID] {
+			continue
+		}
+		if kept >= 0 {
+			k := &p.old[kept]
+			if b.Addr-k.Addr < uint64(max(k.Size, k.Requested)) {
+				if k.first <= b.first {
+					refuse(b.ID)
+					continue
+				}
+				refuse(k.ID)
+			}
+		}
+		kept = i
+	}
+	return refused, n
 }
 
 // inside reports whether n bytes from addr on lie in one of the segments, which are sorted.

@@ -352,3 +352,46 @@ func TestSplit(t *testing.T) {
 		}
 	}
 }
+
+// Of blocks that no event allocated, only those count as older than the trace that can be.
+func TestBlocksThatCannotBeOlder(t *testing.T) {
+	d := Device{HasFinal: true, Streams: []uint64{0}, Pools: make([]Pool, 1),
+		Events: EventsOf(
+			ev(OpFreeCompleted, 4096, 1024, 1), // 0: older
+			ev(OpFreeRequested, 4608, 512, 2),  // 1: in the way of 0, which was there
+			ev(OpFreeCompleted, 4608, 512, 2),
+			ev(OpAlloc, 6144, 512, 3), // 3
+			ev(OpFreeRequested, 6144, 512, 4),
+			ev(OpFreeCompleted, 6144, 512, 4),
+			ev(OpFreeCompleted, 6144, 512, 5),   // 6: was allocated and freed before
+			ev(OpFreeCompleted, 4096, 1024, 6),  // 7: the second at its address
+			ev(OpFreeCompleted, 1<<20, 512, 7)), // 8: in no segment
+		Final: State{
+			Segments: []Segment{{Addr: 4096, Size: 4096}},
+			Blocks:   []Block{{ID: NoBlock, Addr: 4096, Size: 3584}, {ID: NoBlock, State: BlockLive, Addr: 7680, Size: 512, Requested: 500}},
+		},
+	}
+	Rewind(&d)
+	Pair(&d)
+	if len(d.Initial.Blocks) != 2 || d.Initial.Blocks[0].Addr != 4096 || d.Initial.Blocks[0].State != BlockPending ||
+		d.Initial.Blocks[1].Addr != 7680 || d.Initial.Blocks[1].Size != 512 {
+		t.Errorf("initial blocks %+v", d.Initial.Blocks)
+	}
+	var known []bool
+	for _, e := range d.Events.All() {
+		known = append(known, e.Block != NoBlock)
+	}
+	if want := []bool{true, false, false, true, true, true, false, false, false}; !slices.Equal(known, want) {
+		t.Errorf("events with blocks %v, want %v", known, want)
+	}
+	if d.Final.Blocks[0].ID != NoBlock || d.Final.Blocks[1].ID != d.Initial.Blocks[1].ID {
+		t.Errorf("final blocks %+v", d.Final.Blocks)
+	}
+	want := []Warning{{Code: "starts-in-mid-run", Count: 2, First: -1}, {Code: "free-without-alloc", Count: 4, First: 1}}
+	for i := range d.Warnings {
+		d.Warnings[i].Message = ""
+	}
+	if diff := cmp.Diff(want, d.Warnings); diff != "" {
+		t.Error(diff)
+	}
+}

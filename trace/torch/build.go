@@ -158,7 +158,22 @@ func (b *builder) final() {
 		if it.Kind() != kindSegment {
 			continue
 		}
-		for j := range b.spend(&b.budget.segments, it.Count()) {
+		// Room for all that this part of the list brings, so that large states do not grow by copying.
+		n := b.spend(&b.budget.segments, it.Count())
+		segments, blocks := map[int]int{}, map[int]int{}
+		for j := range n {
+			s := b.segments.at(int(it.Index()) + j)
+			segments[s.device]++
+			for _, k := range b.list(s.blocks) {
+				blocks[s.device] += k.Count()
+			}
+		}
+		for i := range segments {
+			d := b.device(i)
+			d.Final.Segments = slices.Grow(d.Final.Segments, segments[i])
+			d.Final.Blocks = slices.Grow(d.Final.Blocks, min(blocks[i], b.budget.blocks))
+		}
+		for j := range n {
 			b.segment(b.segments.at(int(it.Index()) + j))
 		}
 	}
