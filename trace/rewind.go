@@ -32,6 +32,7 @@ func Rewind(d *Device) {
 	}
 	slices.SortFunc(d.Initial.Segments, func(x, y Segment) int { return cmp.Compare(x.Addr, y.Addr) })
 	r.overlaps()
+	r.homeless()
 	r.warn()
 }
 
@@ -40,7 +41,7 @@ type rewind struct {
 	classic []int // segment_alloc and segment_free
 	pages   []int // segment_map and segment_unmap
 
-	twice, unfreed, unborn, lost, overlap fault
+	twice, unfreed, unborn, lost, overlap, outside fault
 }
 
 // whole handles segments of cudaMalloc, which come and go in one piece.
@@ -214,6 +215,36 @@ func (r *rewind) overlaps() {
 	r.d.Initial.Segments = out
 }
 
+// maxWork bounds what keeping the segments in order may cost: hostile files, not real ones, reach it.
+const maxWork = 1 << 27
+
+// homeless counts blocks that are allocated where no segment is held: a recording without its segment
+// events, or one that was put together by hand.
+func (r *rewind) homeless() {
+	if !r.d.HasFinal {
+		return
+	}
+	var held spans
+	for _, s := range r.d.Initial.Segments {
+		held.add(s.Addr, s.Addr+uint64(s.Size))
+	}
+	for i, e := range r.d.Events.All() {
+		switch e.Op {
+		case OpAlloc:
+			if !held.holds(e.Addr) {
+				r.outside.add(i)
+			}
+		case OpSegmentAlloc, OpSegmentMap:
+			held.add(e.Addr, e.Addr+uint64(e.Size))
+		case OpSegmentFree, OpSegmentUnmap:
+			held.remove(e.Addr, e.Addr+uint64(e.Size))
+		}
+		if held.work > maxWork {
+			return
+		}
+	}
+}
+
 func (r *rewind) warn() {
 	for _, w := range []struct {
 		fault
@@ -224,6 +255,7 @@ func (r *rewind) warn() {
 		{r.unborn, "segment-without-alloc", "segments are in the final state that were freed before"},
 		{r.lost, "segment-not-in-final", "segments held after the last event are not in the final state"},
 		{r.overlap, "segments-overlap", "segments overlap in the state before the first event: segment events are missing"},
+		{r.outside, "alloc-outside-segments", "blocks were allocated where no segment was held: segment events are missing"},
 	} {
 		if w.n > 0 {
 			r.d.Warnings = append(r.d.Warnings, Warning{Code: w.code, Message: w.message, Count: w.n, First: w.first})

@@ -395,3 +395,28 @@ func TestBlocksThatCannotBeOlder(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestSpans(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var s spans
+		var model [64]bool
+		for range rapid.IntRange(0, 60).Draw(t, "steps") {
+			from := rapid.Uint64Range(0, 63).Draw(t, "from")
+			to := rapid.Uint64Range(0, 63).Draw(t, "to")
+			add := rapid.Bool().Draw(t, "add")
+			if add {
+				s.add(from, to)
+			} else {
+				s.remove(from, to)
+			}
+			for a := from; a < to; a++ {
+				model[a] = add
+			}
+			for a := range model {
+				if s.holds(uint64(a)) != model[a] {
+					t.Fatalf("address %d: %v in %v", a, !model[a], s.list)
+				}
+			}
+		}
+	})
+}
