@@ -63,6 +63,7 @@ func (s *Score) Exact() bool {
 type FollowOptions struct {
 	Limit  int64 // bytes the process may reserve, negative if not known
 	Memory int64 // bytes the device can give, 0 if not known
+	Until  int   // stop once all events below this number are explained; 0 goes to the end
 	// Each is called after each event with the state of the model. May be nil.
 	Each func(event int, e *trace.Event, a *caching.Allocator)
 }
@@ -238,6 +239,9 @@ func (f *follower) event(i int) *trace.Event { return f.dev.Events.At(i) }
 
 func (f *follower) run() {
 	n := f.dev.Events.Len()
+	if f.opt.Until > 0 {
+		n = min(n, f.opt.Until)
+	}
 	done := 0
 	for f.i < n {
 		e := f.event(f.i)
@@ -409,7 +413,7 @@ func (f *follower) finish() {
 	s.Events = f.dev.Events.Len()
 	s.Segments = f.segments
 	s.Retries = !f.doubtful
-	if f.dev.HasFinal {
+	if f.dev.HasFinal && f.i >= f.dev.Events.Len() {
 		f.compareFinal()
 	}
 }

@@ -345,7 +345,7 @@ func (a *Allocator) Layout(f func(Placed)) {
 		}
 		f(Placed{Addr: b.addr, Size: b.size, Requested: b.requested, Number: b.number, Free: b.state == free,
 			Pending: b.state == pendingFree, Whole: b.whole(), Expandable: b.expandable(),
-			Pool: a.pools[b.pool].id, Small: a.pools[b.pool].small, Stream: b.stream})
+			First: b.prev == 0, Pool: a.pools[b.pool].id, Small: a.pools[b.pool].small, Stream: b.stream})
 	}
 }
 
@@ -357,6 +357,7 @@ type Placed struct {
 	Number     uint32
 	Pool       uint32
 	Stream     uint32
+	First      bool // begins its segment
 	Free       bool
 	Pending    bool
 	Whole      bool // alone in its segment

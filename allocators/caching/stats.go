@@ -113,6 +113,12 @@ func (a *Allocator) Stats() *allocators.Stats {
 	return &a.stats
 }
 
+// Allocated is the bytes handed out now.
+func (a *Allocator) Allocated() int64 { return a.detail.AllocatedBytes[All].Current }
+
+// Reserved is the bytes held from the driver now.
+func (a *Allocator) Reserved() int64 { return a.detail.ReservedBytes[All].Current }
+
 // Fragmentation splits what is reserved now.
 func (a *Allocator) Fragmentation() allocators.Fragmentation {
 	d := &a.detail

@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+	"github.com/vramscope/vramscope/report"
+)
+
+func newAnalyze(e *env) *cobra.Command {
+	var (
+		out           output
+		limit, memory sizeFlag
+		device, rows  int
+		from, to      string
+		noReplay      bool
+	)
+	c := &cobra.Command{
+		Use:   "analyze FILE",
+		Short: "Who held the memory, what fragmentation cost, why it ran out, what would have helped",
+		Long: `Who holds the memory at the peak and at the end, by the line of code that allocated it;
+what was reserved and not in use, and what kept it; each out-of-memory event with its
+arithmetic; and, tried by replaying, what would have helped.`,
+		Args: oneFile,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			t, err := e.open(args[0])
+			if err != nil {
+				return err
+			}
+			o := report.Options{Limit: limit.or(-1), Memory: memory.or(0), Device: device, Replay: !noReplay}
+			if device >= 0 || from != "" || to != "" {
+				d, err := pickDevice(t, device)
+				if err != nil {
+					return &inputError{args[0], err}
+				}
+				o.Device = d.Index
+				if from != "" {
+					if o.From, err = eventAt(d, from); err != nil {
+						return usageError{err}
+					}
+				}
+				if to != "" {
+					if o.To, err = eventAt(d, to); err != nil {
+						return usageError{err}
+					}
+				}
+			}
+			a := report.Analyze(args[0], t, o)
+			return out.write(e.stdout, func(w io.Writer) error {
+				if out.format == "json" {
+					return a.WriteJSON(w)
+				}
+				style := out.style(e.stdout)
+				style.Rows = rows
+				return a.WriteText(w, style)
+			})
+		},
+	}
+	out.flags(c)
+	f := c.Flags()
+	f.Var(&limit, "limit", "what the process could reserve at most (its memory fraction, in bytes)")
+	f.Var(&memory, "memory", "what the device could give it at most")
+	f.IntVar(&device, "device", -1, "only this device")
+	f.IntVar(&rows, "rows", 10, "rows of a table")
+	f.StringVar(&from, "from", "", "look for peaks from this event on (a number, or a time such as +2.5s)")
+	f.StringVar(&to, "to", "", "look for peaks up to this event")
+	f.BoolVar(&noReplay, "no-replay", false, "do not try what would have helped")
+	return c
+}

@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"github.com/vramscope/vramscope/report"
+)
+
+// output is how a verb's result is to be written.
+type output struct {
+	format  string
+	json    bool
+	file    string
+	quiet   bool
+	noColor bool
+}
+
+func (o *output) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&o.format, "format", "text", "text, json or markdown")
+	f.BoolVar(&o.json, "json", false, "short for --format json")
+	f.StringVarP(&o.file, "output", "o", "", "write to this `file`, whole or not at all")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "say nothing; the exit code is the answer")
+	f.BoolVar(&o.noColor, "no-color", false, "no colour; NO_COLOR does the same")
+}
+
+// check makes sense of the flags.
+func (o *output) check() error {
+	if o.json {
+		o.format = "json"
+	}
+	switch o.format {
+	case "text", "json", "markdown":
+		return nil
+	case "md":
+		o.format = "markdown"
+		return nil
+	}
+	return usageError{fmt.Errorf("--format %s: there are text, json and markdown", o.format)}
+}
+
+// style is how text may look where it goes to.
+func (o *output) style(w io.Writer) report.Style {
+	return report.Style{Markdown: o.format == "markdown", Color: o.format == "text" && o.file == "" && !o.noColor && os.Getenv("NO_COLOR") == "" && isTerminal(w)}
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	st, err := f.Stat()
+	return err == nil && st.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
+}
+
+// outputError is a result that could not be written.
+type outputError struct{ error }
+
+// write makes the result and puts it where it belongs. A file is only ever replaced by a whole one.
+func (o *output) write(stdout io.Writer, render func(io.Writer) error) error {
+	if o.file == "" || o.file == "-" {
+		if o.quiet {
+			return nil
+		}
+		var b bytes.Buffer
+		if err := render(&b); err != nil {
+			return err
+		}
+		if _, err := stdout.Write(b.Bytes()); err != nil {
+			return outputError{fmt.Errorf("standard output: %w", err)}
+		}
+		return nil
+	}
+	f, err := os.CreateTemp(filepath.Dir(o.file), "."+filepath.Base(o.file)+".*")
+	if err != nil {
+		return outputError{fmt.Errorf("%s: cannot be written: %w", o.file, reason(err))}
+	}
+	defer os.Remove(f.Name())
+	err = render(f)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), o.file)
+	}
+	if err != nil {
+		return outputError{fmt.Errorf("%s: cannot be written: %w", o.file, reason(err))}
+	}
+	return nil
+}
+
+// reason is the operating system's, without the names of temporary files.
+func reason(err error) error {
+	switch e := err.(type) {
+	case *os.PathError:
+		return e.Err
+	case *os.LinkError:
+		return e.Err
+	}
+	return err
+}

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	"github.com/vramscope/vramscope/allocators/caching/config"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/simulate"
+)
+
+func newReplay(e *env) *cobra.Command {
+	var (
+		out           output
+		limit, memory sizeFlag
+		device        int
+		confs, names  []string
+		list          bool
+		driver        string
+		recorded      sizeFlag
+	)
+	c := &cobra.Command{
+		Use:   "replay FILE",
+		Short: "The same requests through other settings, allocators and memory sizes",
+		Long: `Replays the requests of a recording through models of allocators and says what they
+would have reserved. --conf takes the text of PYTORCH_CUDA_ALLOC_CONF and can be given
+several times; without it the recording's own settings are used. The range is over what
+no recording tells: where in the process's address space memory is, and when frees that
+waited for other streams complete.`,
+		Args: func(c *cobra.Command, args []string) error {
+			if list {
+				return nil
+			}
+			return oneFile(c, args)
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			if list {
+				return out.write(e.stdout, func(w io.Writer) error { return report.WriteModels(w, simulate.Models()) })
+			}
+			if driver != "sim" {
+				return usageError{fmt.Errorf("--driver %s: there is sim", driver)}
+			}
+			specs, err := parseConfs(confs)
+			if err != nil {
+				return err
+			}
+			for _, n := range names {
+				if !simulate.HasModel(n) {
+					return usageError{fmt.Errorf("there is no allocator %q; see vramscope replay --list", n)}
+				}
+			}
+			t, err := e.open(args[0])
+			if err != nil {
+				return err
+			}
+			d, err := pickDevice(t, device)
+			if err != nil {
+				return &inputError{args[0], err}
+			}
+			r := report.Replay(args[0], t, d, report.ReplayOptions{
+				Settings: specs, Limit: limit.or(-1), Memory: memory.or(0), RecordedLimit: recorded.or(limit.or(-1)),
+			})
+			return out.write(e.stdout, func(w io.Writer) error {
+				if out.format == "json" {
+					return r.WriteJSON(w)
+				}
+				return r.WriteText(w, out.style(e.stdout))
+			})
+		},
+	}
+	out.flags(c)
+	f := c.Flags()
+	f.StringArrayVar(&confs, "conf", nil, "a setting, as in PYTORCH_CUDA_ALLOC_CONF (repeatable; \"\" is the default)")
+	f.StringArrayVar(&names, "allocator", nil, "an allocator of --list (repeatable)")
+	f.BoolVar(&list, "list", false, "list the allocators")
+	f.Var(&limit, "limit", "what the process may reserve at most (its memory fraction, in bytes)")
+	f.Var(&memory, "memory", "what the device can give at most")
+	f.Var(&recorded, "recorded-limit", "what the process could reserve when it was recorded, if that is not --limit")
+	f.IntVar(&device, "device", -1, "this device, not the first that has events")
+	f.StringVar(&driver, "driver", "sim", "sim: a simulated device")
+	return c
+}
+
+// parseConfs reads the settings that were asked for.
+func parseConfs(confs []string) ([]report.Setting, error) {
+	var out []report.Setting
+	for _, text := range confs {
+		c, findings, err := config.Parse(text, config.DefaultVersion)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--conf %q: %w", text, err)}
+		}
+		if c.Backend != config.Native {
+			return nil, usageError{errors.New("--conf backend: this is another allocator; see vramscope replay --list")}
+		}
+		out = append(out, report.Setting{Text: text, Config: c, Findings: findings})
+	}
+	return out, nil
+}

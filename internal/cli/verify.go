@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+	"github.com/vramscope/vramscope/report"
+)
+
+func newVerify(e *env) *cobra.Command {
+	var (
+		out           output
+		limit, memory sizeFlag
+		device        int
+	)
+	c := &cobra.Command{
+		Use:   "verify FILE",
+		Short: "Whether the model of the allocator reproduces a recording, decision by decision",
+		Long: `Follows the recording with the model of PyTorch's allocator and compares each decision:
+where each block went, whether new memory was needed and how much, what was given back
+and in which order, and the final state. Without --limit (and --memory) it takes from
+the recording that memory was refused; with it, it predicts each refusal.
+Exit code 1 if anything differs.`,
+		Args: oneFile,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			t, err := e.open(args[0])
+			if err != nil {
+				return err
+			}
+			if device >= 0 {
+				if _, err := pickDevice(t, device); err != nil {
+					return &inputError{args[0], err}
+				}
+			}
+			v := report.Verify(args[0], t, report.Options{Limit: limit.or(-1), Memory: memory.or(0), Device: device})
+			err = out.write(e.stdout, func(w io.Writer) error {
+				if out.format == "json" {
+					return v.WriteJSON(w)
+				}
+				return v.WriteText(w, out.style(e.stdout))
+			})
+			if err == nil && !v.Exact() {
+				err = errFailed
+			}
+			return err
+		},
+	}
+	out.flags(c)
+	f := c.Flags()
+	f.Var(&limit, "limit", "what the process could reserve at most (its memory fraction, in bytes)")
+	f.Var(&memory, "memory", "what the device could give it at most")
+	f.IntVar(&device, "device", -1, "only this device")
+	return c
+}

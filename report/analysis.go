@@ -1,0 +1,153 @@
+// Package report turns replays into findings, and findings into text, JSON and other forms. A finding is a
+// plain struct that a function folds out of a followed recording; a renderer is a function from findings to
+// bytes. Every figure in bytes is a count of bytes until it is rendered.
+package report
+
+import (
+	"github.com/vramscope/vramscope/allocators"
+	"github.com/vramscope/vramscope/allocators/caching"
+	"github.com/vramscope/vramscope/allocators/caching/config"
+	"github.com/vramscope/vramscope/simulate"
+	"github.com/vramscope/vramscope/trace"
+)
+
+// Analysis is what there is to say about one recording.
+type Analysis struct {
+	File     string
+	Trace    *trace.Trace
+	Complete bool
+	Settings []config.Finding
+	Devices  []Device
+}
+
+// Device is what there is to say about one GPU of a recording.
+type Device struct {
+	Index  int
+	Trace  *trace.Device
+	Follow *simulate.Following
+
+	PeakAllocated Peak
+	PeakReserved  Peak
+	End           Peak
+	Fragmentation allocators.Fragmentation // at the reserved peak
+	PinnedBy      []Pin                    // segments that small live blocks keep, the most wasteful first
+	OOMs          []OOM
+	Help          []Help
+}
+
+// Peak is the memory at one instant.
+type Peak struct {
+	Event     int // number of the event, -1 if the recording has none
+	Time      trace.Time
+	Allocated int64 // bytes
+	Reserved  int64 // bytes
+	Requested int64 // bytes asked for, of what is allocated
+	Holders   Holders
+}
+
+// Options say what is known beside the file.
+type Options struct {
+	Limit  int64 // bytes that the process may reserve, negative if not known
+	Memory int64 // bytes that the device can give, 0 if not known
+	Device int   // only this device, negative for all
+	// From and To bound the events among which peaks are looked for; To 0 is the end.
+	From, To int
+	Replay   bool // whether to try what would have helped
+}
+
+// Analyze follows a trace and says what it shows.
+func Analyze(file string, t *trace.Trace, o Options) *Analysis {
+	cfg, findings := simulate.SettingsOf(t, config.DefaultVersion)
+	a := &Analysis{File: file, Trace: t, Settings: findings, Complete: true}
+	for i := range t.Devices {
+		if o.Device >= 0 && t.Devices[i].Index != o.Device {
+			continue
+		}
+		d := analyzeDevice(t, &t.Devices[i], cfg, o)
+		a.Complete = a.Complete && !d.Follow.Truncated
+		a.Devices = append(a.Devices, d)
+	}
+	return a
+}
+
+// peaks watches a follow for its greatest moments.
+type peaks struct {
+	from, to            int
+	allocated, reserved moment
+	failed              []OOM
+}
+
+type moment struct {
+	event               int
+	allocated, reserved int64
+}
+
+func (p *peaks) watch(i int, e *trace.Event, a *caching.Allocator) {
+	if e.Op == trace.OpOOM {
+		p.failed = append(p.failed, OOM{Event: i, Time: e.Time, Requested: e.Size, DeviceFree: int64(e.Addr),
+			Allocated: a.Allocated(), Reserved: a.Reserved(), LargestFree: a.Fragmentation().Largest})
+	}
+	if i < p.from || i > p.to {
+		return
+	}
+	allocated, reserved := a.Allocated(), a.Reserved()
+	if p.allocated.event < 0 || allocated > p.allocated.allocated {
+		p.allocated = moment{i, allocated, reserved}
+	}
+	if p.reserved.event < 0 || reserved > p.reserved.reserved {
+		p.reserved = moment{i, allocated, reserved}
+	}
+}
+
+func analyzeDevice(t *trace.Trace, dev *trace.Device, cfg config.Config, o Options) Device {
+	p := peaks{from: o.From, to: o.To, allocated: moment{event: -1}, reserved: moment{event: -1}}
+	if o.To <= 0 {
+		p.to = dev.Events.Len()
+	}
+	follow := simulate.FollowOptions{Limit: o.Limit, Memory: o.Memory, Each: p.watch}
+	f := simulate.Follow(dev, cfg, follow)
+	d := Device{Index: dev.Index, Trace: dev, Follow: f}
+	last := dev.Events.Len() - 1
+	end := moment{last, f.Model.Allocated(), f.Model.Reserved()}
+	if start := initialMoment(f); p.from == 0 && (p.allocated.event < 0 || start.allocated > p.allocated.allocated) {
+		p.allocated = start
+	}
+	if start := initialMoment(f); p.from == 0 && (p.reserved.event < 0 || start.reserved > p.reserved.reserved) {
+		p.reserved = start
+	}
+	d.PeakAllocated = d.peak(p.allocated)
+	d.PeakAllocated.Holders = d.holders(p.allocated.event)
+	d.PeakAllocated.Requested = d.PeakAllocated.Holders.Requested
+	d.PeakReserved = d.peak(p.reserved)
+	d.End = d.peak(end)
+	d.End.Holders = d.holders(last)
+	d.End.Requested = d.End.Holders.Requested
+	d.fragmentation(cfg, o, p.reserved.event)
+	d.OOMs = d.outOfMemory(p.failed)
+	if o.Replay {
+		d.Help = d.help(o)
+	}
+	return d
+}
+
+// initialMoment is the state before the first event.
+func initialMoment(f *simulate.Following) moment {
+	m := moment{event: -1}
+	for _, b := range f.Requests.Initial {
+		if b.State == trace.BlockLive {
+			m.allocated += b.Size
+		}
+	}
+	for _, s := range f.Requests.Device.Initial.Segments {
+		m.reserved += s.Size
+	}
+	return m
+}
+
+func (d *Device) peak(m moment) Peak {
+	p := Peak{Event: m.event, Allocated: m.allocated, Reserved: m.reserved}
+	if m.event >= 0 && m.event < d.Trace.Events.Len() {
+		p.Time = d.Trace.Events.At(m.event).Time
+	}
+	return p
+}

@@ -1,0 +1,181 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/vramscope/vramscope/allocators/caching/config"
+	"github.com/vramscope/vramscope/simulate"
+	"github.com/vramscope/vramscope/trace"
+)
+
+// Info is what a file is.
+type Info struct {
+	File     string
+	Trace    *trace.Trace
+	Complete bool // all devices begin with an empty allocator, and nothing contradicts that
+	Devices  []DeviceInfo
+}
+
+// DeviceInfo counts what a device's part of a file has.
+type DeviceInfo struct {
+	Index         int
+	Trace         *trace.Device
+	Allocs, Frees int
+	Span          time.Duration // 0 if the file has no times
+	PeakAllocated int64         // bytes
+	PeakReserved  int64         // bytes
+}
+
+// Inform looks at a trace.
+func Inform(file string, t *trace.Trace) Info {
+	info := Info{File: file, Trace: t, Complete: true}
+	cfg, _ := simulate.SettingsOf(t, config.DefaultVersion)
+	for i := range t.Devices {
+		d := DeviceInfo{Index: t.Devices[i].Index, Trace: &t.Devices[i]}
+		for _, e := range d.Trace.Events.All() {
+			switch e.Op {
+			case trace.OpAlloc:
+				d.Allocs++
+			case trace.OpFreeRequested, trace.OpFree:
+				d.Frees++
+			}
+		}
+		if n := d.Trace.Events.Len(); n > 0 {
+			first, last := d.Trace.Events.At(0).Time, d.Trace.Events.At(n-1).Time
+			if first > 0 && last > first {
+				d.Span = time.Duration(last - first)
+			}
+		}
+		f := simulate.Follow(d.Trace, cfg, simulate.FollowOptions{Limit: -1})
+		d.PeakAllocated, d.PeakReserved = f.Model.Stats().Allocated.Peak, f.Model.Stats().Reserved.Peak
+		info.Complete = info.Complete && !f.Truncated
+		info.Devices = append(info.Devices, d)
+	}
+	return info
+}
+
+type infoJSON struct {
+	Schema string         `json:"schema"`
+	Files  []infoFileJSON `json:"files"`
+}
+
+type infoFileJSON struct {
+	File     string           `json:"file"`
+	Format   string           `json:"format"`
+	Producer *string          `json:"producer"`
+	Complete bool             `json:"complete"`
+	Warnings []WarningJSON    `json:"warnings"`
+	Devices  []infoDeviceJSON `json:"devices"`
+}
+
+type infoDeviceJSON struct {
+	Device        int           `json:"device"`
+	Events        int           `json:"events"`
+	Allocs        int           `json:"allocs"`
+	Frees         int           `json:"frees"`
+	SpanUS        *int64        `json:"span_us"`
+	PeakAllocated int64         `json:"peak_allocated_bytes"`
+	PeakReserved  int64         `json:"peak_reserved_bytes"`
+	Streams       int           `json:"streams"`
+	Pools         int           `json:"pools"`
+	Segments      int           `json:"final_segments"`
+	Warnings      []WarningJSON `json:"warnings"`
+}
+
+// WriteInfoJSON renders infos for programs, schema vramscope/info/v1.
+func WriteInfoJSON(w io.Writer, infos []Info) error {
+	out := infoJSON{Schema: "vramscope/info/v1", Files: []infoFileJSON{}}
+	for _, i := range infos {
+		f := infoFileJSON{File: i.File, Format: i.Trace.Source.Format, Producer: known(i.Trace.Source.Producer), Complete: i.Complete,
+			Warnings: Warnings(i.Trace.Warnings), Devices: []infoDeviceJSON{}}
+		for _, d := range i.Devices {
+			f.Warnings = append(f.Warnings, Warnings(d.Trace.Warnings)...)
+			f.Devices = append(f.Devices, infoDeviceJSON{
+				Device: d.Index, Events: d.Trace.Events.Len(), Allocs: d.Allocs, Frees: d.Frees, SpanUS: atLeast(d.Span.Microseconds(), 1),
+				PeakAllocated: d.PeakAllocated, PeakReserved: d.PeakReserved, Streams: len(d.Trace.Streams), Pools: len(d.Trace.Pools),
+				Segments: len(d.Trace.Final.Segments), Warnings: Warnings(d.Trace.Warnings),
+			})
+		}
+		out.Files = append(out.Files, f)
+	}
+	return WriteJSON(w, out)
+}
+
+// WriteInfoText renders infos for people.
+func WriteInfoText(w io.Writer, infos []Info, style Style) error {
+	p := &page{w: w, style: style}
+	for n, i := range infos {
+		if n > 0 {
+			p.line("")
+		}
+		head := i.File + " · " + i.Trace.Source.Format
+		if i.Trace.Source.Producer != "" {
+			head += " · " + i.Trace.Source.Producer
+		}
+		p.line("%s", p.bold(head))
+		switch {
+		case len(i.Devices) == 0:
+			p.line("no device has memory or events")
+		case i.Complete:
+			p.line("complete: recorded from an empty allocator on")
+		default:
+			p.line("begins in the middle of a run: what was there before is reconstructed from the end")
+		}
+		if s := i.Trace.Settings; s.Known {
+			conf := s.Conf
+			if conf == "" {
+				conf = "default"
+			}
+			p.line("settings: %s", conf)
+		}
+		p.fence()
+		for _, d := range i.Devices {
+			span := ""
+			if d.Span > 0 {
+				span = " over " + Span(d.Span)
+			}
+			p.line("  device %d: %s%s, %s, %s; peak %s allocated, %s reserved", d.Index, plural(d.Trace.Events.Len(), "event"), span,
+				plural(d.Allocs, "alloc"), plural(d.Frees, "free"), Bytes(d.PeakAllocated), Bytes(d.PeakReserved))
+			var more []string
+			if len(d.Trace.Streams) > 1 {
+				more = append(more, plural(len(d.Trace.Streams), "stream"))
+			}
+			if len(d.Trace.Pools) > 1 {
+				more = append(more, plural(len(d.Trace.Pools)-1, "private pool"))
+			}
+			if len(more) > 0 {
+				p.line("            %s", join(more))
+			}
+		}
+		p.fence()
+		for _, x := range i.Trace.Warnings {
+			p.line("- %s", showWarning(x))
+		}
+		for _, d := range i.Devices {
+			for _, x := range d.Trace.Warnings {
+				p.line("- device %d: %s", d.Index, showWarning(x))
+			}
+		}
+	}
+	return p.err
+}
+
+func showWarning(w trace.Warning) string {
+	if w.Count > 1 {
+		return fmt.Sprintf("%s (%s times)", w.Message, Count(w.Count))
+	}
+	return w.Message
+}
+
+func join(parts []string) string {
+	s := ""
+	for i, p := range parts {
+		if i > 0 {
+			s += ", "
+		}
+		s += p
+	}
+	return s
+}

@@ -1,0 +1,250 @@
+package report
+
+import (
+	"encoding/json"
+	"io"
+
+	"github.com/vramscope/vramscope/trace"
+)
+
+// The JSON of an analysis, schema vramscope/analyze/v1. A value that the input cannot give is null.
+
+type analysisJSON struct {
+	Schema  string       `json:"schema"`
+	File    string       `json:"file"`
+	Source  sourceJSON   `json:"source"`
+	Devices []deviceJSON `json:"devices"`
+}
+
+type sourceJSON struct {
+	Format   string        `json:"format"`
+	Producer *string       `json:"producer"`
+	Events   int           `json:"events"`
+	Complete bool          `json:"complete"`
+	Warnings []WarningJSON `json:"warnings"`
+}
+
+// WarningJSON is a warning as programs read it.
+type WarningJSON struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Count   int    `json:"count"`
+	Event   *int   `json:"first_event"`
+}
+
+type deviceJSON struct {
+	Device        int               `json:"device"`
+	Settings      settingsJSON      `json:"settings"`
+	PeakAllocated peakAllocatedJSON `json:"peak_allocated"`
+	PeakReserved  peakReservedJSON  `json:"peak_reserved"`
+	End           endJSON           `json:"end"`
+	Fragmentation fragmentationJSON `json:"fragmentation"`
+	Steps         any               `json:"steps"`
+	Leaks         any               `json:"leaks"`
+	OOMs          []oomJSON         `json:"ooms"`
+	Help          []helpJSON        `json:"help"`
+	Assumptions   []string          `json:"assumptions"`
+	Exact         bool              `json:"exact"`
+	Warnings      []WarningJSON     `json:"warnings"`
+}
+
+type settingsJSON struct {
+	Conf        string   `json:"conf"`
+	Expandable  bool     `json:"expandable_segments"`
+	LimitBytes  *int64   `json:"limit_bytes"`
+	MemoryBytes *int64   `json:"memory_bytes"`
+	Findings    []string `json:"findings"`
+}
+
+type stackJSON struct {
+	Stack  []string `json:"stack"`
+	Bytes  int64    `json:"bytes"`
+	Blocks int      `json:"blocks"`
+}
+
+type peakAllocatedJSON struct {
+	Bytes        int64       `json:"bytes"`
+	Event        *int        `json:"event"`
+	TimeUS       *int64      `json:"time_us"`
+	Reserved     int64       `json:"reserved_bytes"`
+	Requested    int64       `json:"requested_bytes"`
+	Before       int64       `json:"before_recording_bytes"`
+	Unattributed int64       `json:"unattributed_bytes"`
+	ByStack      []stackJSON `json:"by_stack"`
+}
+
+type peakReservedJSON struct {
+	Bytes     int64  `json:"bytes"`
+	Event     *int   `json:"event"`
+	TimeUS    *int64 `json:"time_us"`
+	Allocated int64  `json:"allocated_bytes"`
+}
+
+type endJSON struct {
+	Allocated    int64       `json:"allocated_bytes"`
+	Reserved     int64       `json:"reserved_bytes"`
+	Before       int64       `json:"before_recording_bytes"`
+	Unattributed int64       `json:"unattributed_bytes"`
+	ByStack      []stackJSON `json:"by_stack"`
+}
+
+type fragmentationJSON struct {
+	Stranded int64     `json:"stranded_bytes"`
+	Cached   int64     `json:"cached_bytes"`
+	Rounding int64     `json:"rounding_bytes"`
+	Pending  int64     `json:"pending_bytes"`
+	Largest  int64     `json:"largest_free_bytes"`
+	PinnedBy []pinJSON `json:"pinned_by"`
+}
+
+type pinJSON struct {
+	Segment int64    `json:"segment_bytes"`
+	Live    int64    `json:"live_bytes"`
+	Blocks  int      `json:"live_blocks"`
+	Stack   []string `json:"stack"`
+}
+
+type oomJSON struct {
+	Event      int    `json:"event"`
+	TimeUS     *int64 `json:"time_us"`
+	Requested  int64  `json:"requested_bytes"`
+	Tried      int64  `json:"tried_bytes"`
+	Allocated  int64  `json:"allocated_bytes"`
+	Reserved   int64  `json:"reserved_bytes"`
+	DeviceFree *int64 `json:"device_free_bytes"`
+	Largest    int64  `json:"largest_free_bytes"`
+	Verdict    string `json:"verdict"`
+	Why        string `json:"why"`
+}
+
+type helpJSON struct {
+	Conf      string `json:"conf"`
+	Completed bool   `json:"completed"`
+	Peak      int64  `json:"peak_reserved_bytes"`
+	Prefix    bool   `json:"prefix"`
+}
+
+// WriteJSON renders an analysis for programs.
+func (a *Analysis) WriteJSON(w io.Writer) error {
+	out := analysisJSON{
+		Schema: "vramscope/analyze/v1",
+		File:   a.File,
+		Source: sourceJSON{
+			Format: a.Trace.Source.Format, Producer: known(a.Trace.Source.Producer), Complete: a.Complete,
+			Warnings: Warnings(a.Trace.Warnings),
+		},
+		Devices: []deviceJSON{},
+	}
+	for i := range a.Devices {
+		d := &a.Devices[i]
+		out.Source.Events += d.Trace.Events.Len()
+		out.Source.Warnings = append(out.Source.Warnings, Warnings(d.Trace.Warnings)...)
+		out.Devices = append(out.Devices, a.deviceJSON(d))
+	}
+	return WriteJSON(w, out)
+}
+
+// WriteJSON writes a document, indented.
+func WriteJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+func (a *Analysis) deviceJSON(d *Device) deviceJSON {
+	stacks := a.Trace.Stacks
+	f := d.Follow
+	j := deviceJSON{
+		Device: d.Index,
+		Settings: settingsJSON{
+			Conf: confText(f.Config), Expandable: f.Config.Expandable, Findings: []string{},
+			LimitBytes: atLeast(f.Bounds.Limit, 0), MemoryBytes: atLeast(f.Bounds.Capacity, 1),
+		},
+		PeakAllocated: peakAllocatedJSON{
+			Bytes: d.PeakAllocated.Allocated, Event: eventOf(d.PeakAllocated), TimeUS: timeOf(d.PeakAllocated.Time),
+			Reserved: d.PeakAllocated.Reserved, Requested: d.PeakAllocated.Requested,
+			Before: d.PeakAllocated.Holders.Before, Unattributed: d.PeakAllocated.Holders.Unattributed,
+			ByStack: stackList(stacks, d.PeakAllocated.Holders),
+		},
+		PeakReserved: peakReservedJSON{
+			Bytes: d.PeakReserved.Reserved, Event: eventOf(d.PeakReserved), TimeUS: timeOf(d.PeakReserved.Time),
+			Allocated: d.PeakReserved.Allocated,
+		},
+		End: endJSON{
+			Allocated: d.End.Allocated, Reserved: d.End.Reserved, Before: d.End.Holders.Before,
+			Unattributed: d.End.Holders.Unattributed, ByStack: stackList(stacks, d.End.Holders),
+		},
+		Fragmentation: fragmentationJSON{
+			Stranded: d.Fragmentation.Stranded, Cached: d.Fragmentation.Cached, Rounding: d.Fragmentation.Rounding,
+			Pending: d.Fragmentation.Pending, Largest: d.Fragmentation.Largest, PinnedBy: []pinJSON{},
+		},
+		OOMs: []oomJSON{}, Help: []helpJSON{}, Assumptions: append([]string{}, f.Score.Assumed...), Exact: f.Score.Exact(),
+		Warnings: Warnings(d.Trace.Warnings),
+	}
+	for _, s := range a.Settings {
+		j.Settings.Findings = append(j.Settings.Findings, s.Message)
+	}
+	for _, p := range d.PinnedBy {
+		j.Fragmentation.PinnedBy = append(j.Fragmentation.PinnedBy, pinJSON{p.Segment, p.Live, p.Blocks, fullStack(stacks, p.Stack)})
+	}
+	for _, o := range d.OOMs {
+		j.OOMs = append(j.OOMs, oomJSON{
+			Event: o.Event, TimeUS: timeOf(o.Time), Requested: o.Requested, Tried: o.Tried, Allocated: o.Allocated,
+			Reserved: o.Reserved, DeviceFree: atLeast(o.DeviceFree, 1), Largest: o.LargestFree, Verdict: o.Verdict, Why: o.Why,
+		})
+	}
+	for _, h := range d.Help {
+		j.Help = append(j.Help, helpJSON{h.Conf, h.Completed, h.Peak, h.Prefix})
+	}
+	return j
+}
+
+func stackList(stacks *trace.Stacks, h Holders) []stackJSON {
+	out := make([]stackJSON, len(h.ByStack))
+	for i, x := range h.ByStack {
+		out[i] = stackJSON{fullStack(stacks, x.Stack), x.Bytes, x.Blocks}
+	}
+	return out
+}
+
+// Warnings renders warnings for programs.
+func Warnings(list []trace.Warning) []WarningJSON {
+	out := make([]WarningJSON, len(list))
+	for i, w := range list {
+		out[i] = WarningJSON{Code: w.Code, Message: w.Message, Count: w.Count}
+		if w.First >= 0 {
+			out[i].Event = &w.First
+		}
+	}
+	return out
+}
+
+func known(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func atLeast(n, least int64) *int64 {
+	if n < least {
+		return nil
+	}
+	return &n
+}
+
+func eventOf(p Peak) *int {
+	if p.Event < 0 {
+		return nil
+	}
+	return &p.Event
+}
+
+func timeOf(t trace.Time) *int64 {
+	if t == 0 {
+		return nil
+	}
+	us := int64(t) / 1000
+	return &us
+}

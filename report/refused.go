@@ -1,0 +1,118 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/vramscope/vramscope/allocators/caching/config"
+	"github.com/vramscope/vramscope/simulate"
+	"github.com/vramscope/vramscope/trace"
+)
+
+// OOM is a request that ran out of memory in the recording, with the arithmetic of the moment: after
+// everything that could be given back had been.
+type OOM struct {
+	Event       int
+	Time        trace.Time
+	Requested   int64 // bytes, rounded as the allocator does
+	Tried       int64 // bytes that the driver was asked for
+	Allocated   int64 // bytes in use then
+	Reserved    int64 // bytes held then
+	DeviceFree  int64 // bytes that the device had free, 0 if the file does not tell
+	LargestFree int64 // the largest free block held then, in any pool
+	Verdict     string
+	Why         string
+}
+
+// The verdicts, as in the rest of the tool.
+const (
+	Genuine          = "genuine"
+	Fragmented       = "fragmentation"
+	FragmentedLittle = "fragmentation-low"
+	OwnLimit         = "limit"
+)
+
+// Unusable is what was held and free, and still could not serve the request.
+func (o OOM) Unusable() int64 { return o.Reserved - o.Allocated }
+
+func (d *Device) outOfMemory(failed []OOM) []OOM {
+	cfg := d.Follow.Config
+	for i := range failed {
+		o := &failed[i]
+		o.Tried = cfg.SegmentSize(o.Requested)
+		o.Verdict, o.Why = judge(*o, d.Follow.Bounds.Limit)
+	}
+	return failed
+}
+
+// judge says what kind of failure it was. The allocator had given back all whole segments before, so what
+// it still held and did not use was in pieces. Shares are of what the allocator could have had.
+func judge(o OOM, limit int64) (verdict, why string) {
+	had := o.Reserved + o.DeviceFree
+	switch {
+	case limit >= 0 && o.Reserved+o.Tried > limit:
+		return OwnLimit, fmt.Sprintf("%s reserved and %s more are over the limit of %s that the process set itself",
+			Bytes(o.Reserved), Bytes(o.Tried), Bytes(limit)) + inPieces(o, limit)
+	case o.DeviceFree >= o.Tried:
+		return OwnLimit, fmt.Sprintf("the device still had %s free, enough for the %s tried: a limit that the process set itself (a memory fraction) refused it",
+			Bytes(o.DeviceFree), Bytes(o.Tried)) + inPieces(o, o.Reserved+o.Tried)
+	case o.Allocated+o.Tried > had:
+		return Genuine, fmt.Sprintf("%s in use and %s more exceed the %s that the allocator could have: nothing but less memory in use would have helped",
+			Bytes(o.Allocated), Bytes(o.Tried), Bytes(had))
+	case o.Unusable()*100 >= had*3:
+		return Fragmented, fmt.Sprintf("%s were reserved but free in pieces, %s free on the device: together enough for the %s tried, the largest piece was %s",
+			Bytes(o.Unusable()), Bytes(o.DeviceFree), Bytes(o.Tried), Bytes(o.LargestFree))
+	case o.Unusable()*100 >= had:
+		return FragmentedLittle, fmt.Sprintf("%s were reserved but free in pieces, little of %s: the device was nearly full as well",
+			Bytes(o.Unusable()), Bytes(had))
+	}
+	return Genuine, fmt.Sprintf("of %s that the allocator could have, %s were in use: the device was simply full", Bytes(had), Bytes(o.Allocated))
+}
+
+func inPieces(o OOM, limit int64) string {
+	if o.Unusable() < o.Requested {
+		return ""
+	}
+	if o.Allocated+o.Requested > limit {
+		return ""
+	}
+	return fmt.Sprintf("; %s of what it held were free, in pieces of at most %s", Bytes(o.Unusable()), Bytes(o.LargestFree))
+}
+
+// Help is a change that was tried by replaying the recording.
+type Help struct {
+	Conf      string
+	Completed bool
+	Peak      int64 // reserved bytes
+	Prefix    bool  // the recording ends where it ran out: what would have come after is not in it
+}
+
+const worthTrying = 5 // percent of the reserved peak that must be lost before a replay is made
+
+// help replays with expandable segments where memory was lost or ran out, since that is what most can
+// change without knowing more.
+func (d *Device) help(o Options) []Help {
+	f := d.Follow
+	lost := d.PeakReserved.Reserved - d.PeakReserved.Allocated
+	if f.Config.Expandable || len(d.OOMs) == 0 && lost*100 < d.PeakReserved.Reserved*worthTrying {
+		return nil
+	}
+	if d.Trace.Events.Len() == 0 {
+		return nil
+	}
+	c := f.Config
+	c.Expandable = true
+	w := simulate.WhatIf{Config: c, Limit: f.Bounds.Limit, Memory: f.Bounds.Capacity}
+	if len(d.OOMs) > 0 && w.Limit < 0 && w.Memory == 0 {
+		w.Limit = f.Bounds.Low // a limit there was, and it was no less
+	}
+	run := f.Requests.Once(f.Surroundings(), w)
+	n := len(f.Requests.Failed)
+	return []Help{{
+		Conf:      confText(c),
+		Completed: run.Completed && run.FirstOOM == nil,
+		Peak:      run.Stats.Reserved.Peak,
+		Prefix:    n > 0 && f.Requests.Failed[n-1] >= d.Trace.Events.Len()-1,
+	}}
+}
+
+func confText(c config.Config) string { return c.String() }

@@ -1,0 +1,253 @@
+package report
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/vramscope/vramscope/allocators/caching/config"
+	"github.com/vramscope/vramscope/simulate"
+	"github.com/vramscope/vramscope/trace"
+)
+
+// Setting is a setting to replay under.
+type Setting struct {
+	Text     string
+	Config   config.Config
+	Findings []config.Finding
+}
+
+// ReplayOptions say what to replay under.
+type ReplayOptions struct {
+	Settings      []Setting // none: the recording's own
+	Limit         int64     // bytes the process may reserve, negative for no limit
+	Memory        int64     // bytes the device can give, 0 for no limit
+	RecordedLimit int64     // bytes the process could reserve when it was recorded, negative if not known
+}
+
+// Replays is what came of replaying a recording.
+type Replays struct {
+	File     string
+	Device   int
+	Events   int
+	Limit    int64
+	Memory   int64
+	Follow   *simulate.Following
+	Recorded int64 // peak reserved of the recording, bytes
+	Live     int64 // peak allocated of it, bytes
+	Runs     []ReplayRun
+}
+
+// ReplayRun is one of them.
+type ReplayRun struct {
+	Allocator string
+	Setting   Setting
+	simulate.Prediction
+}
+
+// Replay follows a recording to find its requests, and replays them.
+func Replay(file string, t *trace.Trace, d *trace.Device, o ReplayOptions) *Replays {
+	cfg, _ := simulate.SettingsOf(t, config.DefaultVersion)
+	f := simulate.Follow(d, cfg, simulate.FollowOptions{Limit: o.RecordedLimit})
+	stats := f.Model.Stats()
+	r := &Replays{File: file, Device: d.Index, Events: d.Events.Len(), Limit: o.Limit, Memory: o.Memory, Follow: f,
+		Recorded: stats.Reserved.Peak, Live: stats.Allocated.Peak}
+	settings := o.Settings
+	if len(settings) == 0 {
+		settings = []Setting{{Text: confText(f.Config), Config: f.Config}}
+	}
+	around := f.Surroundings()
+	for _, s := range settings {
+		p := f.Requests.Predict(around, simulate.WhatIf{Config: s.Config, Limit: o.Limit, Memory: o.Memory})
+		r.Runs = append(r.Runs, ReplayRun{Allocator: "caching", Setting: s, Prediction: p})
+	}
+	return r
+}
+
+type replayJSON struct {
+	Schema      string    `json:"schema"`
+	File        string    `json:"file"`
+	Device      int       `json:"device"`
+	Events      int       `json:"events"`
+	Recorded    int64     `json:"recorded_peak_reserved_bytes"`
+	Exact       bool      `json:"recording_reproduced"`
+	Assumptions []string  `json:"assumptions"`
+	Runs        []runJSON `json:"runs"`
+}
+
+type runJSON struct {
+	Allocator     string        `json:"allocator"`
+	Conf          string        `json:"conf"`
+	Memory        *int64        `json:"memory_bytes"`
+	Limit         *int64        `json:"limit_bytes"`
+	Completed     bool          `json:"completed"`
+	PeakAllocated int64         `json:"peak_allocated_bytes"`
+	PeakReserved  int64         `json:"peak_reserved_bytes"`
+	Range         [2]int64      `json:"peak_reserved_range_bytes"`
+	Final         int64         `json:"final_reserved_bytes"`
+	DeviceAllocs  int64         `json:"device_allocs"`
+	DeviceFrees   int64         `json:"device_frees"`
+	Retries       int64         `json:"retries"`
+	OOMs          int64         `json:"ooms"`
+	FirstOOM      *firstOOMJSON `json:"first_oom"`
+	AtPeak        fragmentsJSON `json:"fragmentation_at_peak"`
+	PerSecond     float64       `json:"operations_per_second"`
+	Findings      []string      `json:"findings"`
+}
+
+type firstOOMJSON struct {
+	Event     int   `json:"event"`
+	Requested int64 `json:"requested_bytes"`
+	Allocated int64 `json:"allocated_bytes"`
+	Reserved  int64 `json:"reserved_bytes"`
+	Largest   int64 `json:"largest_free_bytes"`
+}
+
+type fragmentsJSON struct {
+	Stranded int64 `json:"stranded_bytes"`
+	Cached   int64 `json:"cached_bytes"`
+	Rounding int64 `json:"rounding_bytes"`
+	Pending  int64 `json:"pending_bytes"`
+}
+
+// WriteJSON renders replays for programs, schema vramscope/replay/v1.
+func (r *Replays) WriteJSON(w io.Writer) error {
+	out := replayJSON{Schema: "vramscope/replay/v1", File: r.File, Device: r.Device, Events: r.Events, Recorded: r.Recorded,
+		Exact: r.Follow.Score.Exact(), Assumptions: append([]string{}, r.Follow.Score.Assumed...), Runs: []runJSON{}}
+	for _, x := range r.Runs {
+		s := x.Stats
+		j := runJSON{
+			Allocator: x.Allocator, Conf: x.Setting.Text, Memory: atLeast(r.Memory, 1), Limit: atLeast(r.Limit, 0),
+			Completed: x.Completed, PeakAllocated: s.Allocated.Peak, PeakReserved: s.Reserved.Peak, Range: [2]int64{x.Low, x.High},
+			Final: s.Reserved.Current, DeviceAllocs: s.DeviceAllocs, DeviceFrees: s.DeviceFrees, Retries: s.Retries, OOMs: s.OOMs,
+			AtPeak:   fragmentsJSON{s.AtPeak.Stranded, s.AtPeak.Cached, s.AtPeak.Rounding, s.AtPeak.Pending},
+			Findings: []string{},
+		}
+		if x.Elapsed > 0 {
+			j.PerSecond = float64(x.Operations) / x.Elapsed.Seconds()
+		}
+		if o := x.FirstOOM; o != nil {
+			j.FirstOOM = &firstOOMJSON{o.Event, o.Requested, o.Allocated, o.Reserved, o.LargestFree}
+		}
+		for _, f := range x.Setting.Findings {
+			j.Findings = append(j.Findings, f.Message)
+		}
+		out.Runs = append(out.Runs, j)
+	}
+	return WriteJSON(w, out)
+}
+
+// WriteText renders replays for people, as a table.
+func (r *Replays) WriteText(w io.Writer, style Style) error {
+	p := &page{w: w, style: style}
+	p.line("%s", p.bold(fmt.Sprintf("%s · device %d · %s · recorded peak %s reserved, %s allocated", r.File, r.Device,
+		plural(r.Events, "event"), Bytes(r.Recorded), Bytes(r.Live))))
+	p.line("%s", r.under())
+	p.line("")
+	t := table.NewWriter()
+	t.SetStyle(table.StyleLight)
+	t.Style().Options = table.OptionsNoBordersAndSeparators
+	t.Style().Format.Header = text.FormatDefault
+	t.AppendHeader(table.Row{"setting", "peak reserved", "range", "not in use", "device calls", "retries", "finishes"})
+	t.SetColumnConfigs(rightAligned(2, 6))
+	for _, x := range r.Runs {
+		conf := x.Setting.Text
+		if conf == "" {
+			conf = "(default)"
+		}
+		s := x.Stats
+		lost := s.AtPeak.Stranded + s.AtPeak.Cached + s.AtPeak.Pending
+		t.AppendRow(table.Row{conf, Bytes(s.Reserved.Peak), showRange(x.Prediction), Bytes(lost),
+			Count(int(s.DeviceAllocs + s.DeviceFrees)), Count(int(s.Retries)), r.finishes(x)})
+	}
+	if style.Markdown {
+		p.line("%s", t.RenderMarkdown())
+	} else {
+		p.line("%s", t.Render())
+	}
+	r.notes(p)
+	return p.err
+}
+
+func rightAligned(from, to int) []table.ColumnConfig {
+	var out []table.ColumnConfig
+	for i := from; i <= to; i++ {
+		out = append(out, table.ColumnConfig{Number: i, Align: text.AlignRight, AlignHeader: text.AlignRight})
+	}
+	return out
+}
+
+func (r *Replays) under() string {
+	switch {
+	case r.Limit >= 0 && r.Memory > 0:
+		return fmt.Sprintf("Replayed in %s of device memory, %s of it allowed to the process.", Bytes(r.Memory), Bytes(r.Limit))
+	case r.Limit >= 0:
+		return fmt.Sprintf("Replayed with %s allowed to the process.", Bytes(r.Limit))
+	case r.Memory > 0:
+		return fmt.Sprintf("Replayed in %s of device memory.", Bytes(r.Memory))
+	}
+	return "Replayed without a limit of memory; --memory or --limit set one."
+}
+
+func showRange(p simulate.Prediction) string {
+	if p.Low == p.High {
+		return "exact"
+	}
+	return Bytes(p.Low) + " – " + Bytes(p.High)
+}
+
+func (r *Replays) finishes(x ReplayRun) string {
+	o := x.FirstOOM
+	switch {
+	case o == nil:
+		return "yes"
+	case x.Completed:
+		return fmt.Sprintf("yes, as recorded after %s", plural(int(x.Stats.OOMs), "failure"))
+	}
+	return fmt.Sprintf("no: event %s, %s more with %s reserved", Count(o.Event), Bytes(o.Requested), Bytes(o.Reserved))
+}
+
+func (r *Replays) notes(p *page) {
+	var notes []string
+	f := r.Follow
+	if !f.Score.Exact() {
+		notes = append(notes, "the model does not reproduce this recording exactly (vramscope verify): take the figures as estimates")
+	}
+	if n := len(f.Requests.Failed); n > 0 && f.Requests.Failed[n-1] >= r.Events-1 {
+		notes = append(notes, "the recording ends where it ran out of memory: what the program would have done after that is not in it")
+	}
+	if f.Truncated {
+		notes = append(notes, "the recording begins in the middle of a run: blocks older than it are taken as they were")
+	}
+	for _, x := range r.Runs {
+		if x.Guess {
+			notes = append(notes, "addresses in this recording do not follow the rules of the driver that is modelled: the range is a guess")
+			break
+		}
+	}
+	notes = append(notes, f.Score.Assumed...)
+	for _, x := range r.Runs {
+		for _, s := range x.Setting.Findings {
+			if s.Severity != config.Risk {
+				notes = append(notes, fmt.Sprintf("%s: %s", x.Setting.Text, s.Message))
+			}
+		}
+	}
+	for i, n := range notes {
+		if i == 0 {
+			p.line("")
+		}
+		p.line("- %s", n)
+	}
+}
+
+// WriteModels lists the allocators that requests can be replayed through.
+func WriteModels(w io.Writer, models []simulate.Model) error {
+	for _, m := range models {
+		if _, err := fmt.Fprintf(w, "%-10s %s\n", m.Name, m.What); err != nil {
+			return err
+		}
+	}
+	return nil
+}

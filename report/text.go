@@ -1,0 +1,276 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/vramscope/vramscope/trace"
+)
+
+// Style says how text may look.
+type Style struct {
+	Markdown bool
+	Color    bool
+	Rows     int // rows of a table of stacks; 0 for ten
+}
+
+// page writes lines.
+type page struct {
+	w     io.Writer
+	style Style
+	err   error
+}
+
+func (p *page) line(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
+	}
+}
+
+func (p *page) bold(s string) string {
+	switch {
+	case p.style.Markdown:
+		return "**" + s + "**"
+	case p.style.Color:
+		return "\x1b[1m" + s + "\x1b[0m"
+	}
+	return s
+}
+
+// table begins and ends a block of aligned lines.
+func (p *page) fence() {
+	if p.style.Markdown {
+		p.line("```")
+	}
+}
+
+// WriteText renders an analysis for a terminal, or as Markdown.
+func (a *Analysis) WriteText(w io.Writer, style Style) error {
+	p := &page{w: w, style: style}
+	p.line("%s", p.bold(a.headline()))
+	if len(a.Devices) == 0 {
+		p.line("")
+		p.line("No device in this file has memory or events: was recording switched on?")
+	}
+	for i := range a.Devices {
+		p.line("")
+		a.device(p, &a.Devices[i])
+	}
+	a.notes(p)
+	return p.err
+}
+
+func (a *Analysis) headline() string {
+	events := 0
+	var first, last trace.Time
+	for i := range a.Devices {
+		t := a.Devices[i].Trace
+		n := t.Events.Len()
+		events += n
+		if n == 0 {
+			continue
+		}
+		from, to := t.Events.At(0).Time, t.Events.At(n-1).Time
+		if first == 0 || from < first {
+			first = from
+		}
+		last = max(last, to)
+	}
+	parts := []string{filepath.Base(a.File), a.Trace.Source.Format, plural(len(a.Devices), "device")}
+	if events == 0 {
+		return strings.Join(append(parts, "no events, only the state at the end"), " · ")
+	}
+	span := plural(events, "event")
+	if last > first {
+		span += " over " + Span(time.Duration(last-first))
+	}
+	parts = append(parts, span)
+	if a.Complete {
+		parts = append(parts, "complete, starts from empty")
+	} else {
+		parts = append(parts, "begins in the middle of a run")
+	}
+	return strings.Join(parts, " · ")
+}
+
+func (a *Analysis) device(p *page, d *Device) {
+	if len(a.Devices) > 1 {
+		p.line("%s", p.bold(fmt.Sprintf("Device %d", d.Index)))
+	}
+	peak := d.PeakReserved
+	lost := peak.Reserved - peak.Allocated
+	p.line("%s", p.bold(fmt.Sprintf("Peak %s allocated, %s reserved: %s (%s) of it not in use at that moment.",
+		Bytes(d.PeakAllocated.Allocated), Bytes(peak.Reserved), Bytes(lost), percent(lost, peak.Reserved))))
+	d.failures(p)
+	d.helps(p)
+	p.line("")
+	a.holders(p, "At the peak"+d.when(d.PeakAllocated), d.PeakAllocated)
+	d.fragments(p, a.Trace.Stacks)
+	d.ending(p)
+}
+
+// when says at which moment of the recording something was.
+func (d *Device) when(k Peak) string {
+	if k.Event < 0 {
+		return " (before recording began)"
+	}
+	start := d.Trace.Events.At(0).Time
+	if k.Time == 0 || start == 0 {
+		return fmt.Sprintf(" (event %s)", Count(k.Event))
+	}
+	return fmt.Sprintf(" (+%s, event %s)", Span(time.Duration(k.Time-start)), Count(k.Event))
+}
+
+func (d *Device) failures(p *page) {
+	if len(d.OOMs) == 0 {
+		return
+	}
+	start := d.Trace.Events.At(0).Time
+	first := d.OOMs[0]
+	at := fmt.Sprintf("at event %s", Count(first.Event))
+	if first.Time > start {
+		at = "at +" + Span(time.Duration(first.Time-start))
+	}
+	free := "unknown"
+	if first.DeviceFree > 0 {
+		free = Bytes(first.DeviceFree)
+	}
+	p.line("%s", p.bold(fmt.Sprintf("Ran out of memory %s: asked %s, %s free on the device, %s reserved but not usable (largest piece %s).",
+		at, Bytes(first.Requested), free, Bytes(first.Unusable()), Bytes(first.LargestFree))))
+	p.line("  %s: %s.", first.Verdict, first.Why)
+	if n := len(d.OOMs) - 1; n > 0 {
+		p.line("  And %s after that; the program went on.", plural(n, "time"))
+	}
+}
+
+func (d *Device) helps(p *page) {
+	for _, h := range d.Help {
+		gain := d.PeakReserved.Reserved - h.Peak
+		prefix := ""
+		if h.Prefix {
+			prefix = ", up to where the recording ends"
+		}
+		switch {
+		case len(d.OOMs) > 0 && h.Completed:
+			p.line("It would have got past that with %s (peak %s reserved, replayed%s).", h.Conf, Bytes(h.Peak), prefix)
+		case len(d.OOMs) > 0:
+			p.line("It runs out of memory with %s as well (replayed).", h.Conf)
+		case gain*100 >= d.PeakReserved.Reserved*2:
+			p.line("With %s it would have reserved %s, %s less (replayed).", h.Conf, Bytes(h.Peak), Bytes(gain))
+		default:
+			p.line("%s would not help: %s reserved (replayed).", h.Conf, Bytes(h.Peak))
+		}
+	}
+}
+
+func (a *Analysis) holders(p *page, title string, k Peak) {
+	rows := p.style.Rows
+	if rows == 0 {
+		rows = 10
+	}
+	h := k.Holders
+	p.line("%s: %s by the line that allocated", p.bold(title), Bytes(k.Allocated))
+	p.fence()
+	groups := groupByPlace(a.Trace.Stacks, h.ByStack)
+	row := func(n int64, what string, blocks int) {
+		p.line("  %10s  %5s  %7s  %s", Bytes(n), percent(n, k.Allocated), Count(blocks), what)
+	}
+	p.line("  %10s  %5s  %7s  %s", "bytes", "share", "blocks", "where")
+	for i, g := range groups {
+		if i == rows {
+			var rest Holder
+			for _, x := range groups[i:] {
+				rest.Bytes += x.Bytes
+				rest.Blocks += x.Blocks
+			}
+			row(rest.Bytes, fmt.Sprintf("%s more", plural(len(groups)-i, "place")), rest.Blocks)
+			break
+		}
+		row(g.Bytes, g.where, g.Blocks)
+	}
+	if h.Before > 0 {
+		row(h.Before, "before recording began", h.BeforeBlocks)
+	}
+	if h.Unattributed > 0 {
+		row(h.Unattributed, "recorded without a call stack", h.Unknown)
+	}
+	p.fence()
+}
+
+func (d *Device) fragments(p *page, stacks *trace.Stacks) {
+	f := d.Fragmentation
+	p.line("%s: %s", p.bold("Reserved but not in use at the reserved peak"+d.when(d.PeakReserved)),
+		Bytes(f.Stranded+f.Cached+f.Pending))
+	p.fence()
+	p.line("  %10s  stranded: free, in segments that something in use keeps", Bytes(f.Stranded))
+	p.line("  %10s  cached: whole free segments, which could be given back", Bytes(f.Cached))
+	p.line("  %10s  waiting for other streams", Bytes(f.Pending))
+	p.line("  %10s  rounding: inside blocks in use, more than was asked for", Bytes(f.Rounding))
+	p.line("  %10s  the largest free block", Bytes(f.Largest))
+	p.fence()
+	const shown = 3
+	n := 0
+	for _, pin := range d.PinnedBy {
+		if n == shown || pin.Stranded() < max(d.PeakReserved.Reserved/200, mib) {
+			break
+		}
+		n++
+		who := place(stacks.Stack(pin.Stack)).String()
+		switch {
+		case who == "" && pin.Old:
+			who = "allocated before recording began"
+		case who == "":
+			who = "recorded without a call stack"
+		}
+		p.line("  %s in use keep %s: %s, the largest %s of %s", Bytes(pin.Live), Bytes(pin.Segment), plural(pin.Blocks, "block"), Bytes(pin.StackSize), who)
+	}
+}
+
+func (d *Device) ending(p *page) {
+	e := d.End
+	p.line("%s: %s allocated, %s reserved.", p.bold("At the end"), Bytes(e.Allocated), Bytes(e.Reserved))
+}
+
+func (a *Analysis) notes(p *page) {
+	var lines []string
+	for _, f := range a.Settings {
+		lines = append(lines, fmt.Sprintf("setting %s: %s", f.Key, f.Message))
+	}
+	warn := func(prefix string, list []trace.Warning) {
+		for _, w := range list {
+			text := prefix + w.Message
+			if w.Count > 1 {
+				text += fmt.Sprintf(" (%s times)", Count(w.Count))
+			}
+			lines = append(lines, text)
+		}
+	}
+	warn("", a.Trace.Warnings)
+	for i := range a.Devices {
+		d := &a.Devices[i]
+		prefix := ""
+		if len(a.Devices) > 1 {
+			prefix = fmt.Sprintf("device %d: ", d.Index)
+		}
+		warn(prefix, d.Trace.Warnings)
+		s := &d.Follow.Score
+		for _, t := range s.Assumed {
+			lines = append(lines, prefix+t)
+		}
+		if !s.Exact() {
+			lines = append(lines, prefix+fmt.Sprintf("the model decided otherwise than the recording at %s of %s placements; vramscope verify says where",
+				Count(s.Placements.Checked-s.Placements.Matched), Count(s.Placements.Checked)))
+		}
+	}
+	if len(lines) == 0 {
+		return
+	}
+	p.line("")
+	p.line("%s", p.bold("Mind"))
+	for _, l := range lines {
+		p.line("- %s", l)
+	}
+}
