@@ -9,8 +9,8 @@ import (
 	"github.com/vramscope/vramscope/trace"
 )
 
-// attempt is one way to explain a group that ends in an alloc or an oom.
-type attempt struct {
+// explanation is one way to explain a group that ends in an alloc or an oom.
+type explanation struct {
 	emptied bool // the program called empty_cache (or dropped a MemPool) before the request
 	late    bool // the completions belong to the flush of this request, not to its beginning
 	toggled bool // expandable_segments was switched before the request
@@ -21,14 +21,12 @@ type attempt struct {
 func (f *follower) explain(t int) {
 	e := f.event(t)
 	reserved := f.reserved()
-	for _, x := range f.attempts(t) {
-		saved := f.save()
-		if f.try(x, t) {
+	for _, x := range f.explanations(t) {
+		if f.attempt(func() bool { return f.try(x, t) }) {
 			f.accept(e, reserved, x)
 			f.i = t + 1
 			return
 		}
-		f.restore(saved)
 		if f.repair(e) {
 			f.explain(t)
 			return
@@ -39,10 +37,10 @@ func (f *follower) explain(t int) {
 
 func (f *follower) reserved() int64 { return f.a.Detail().ReservedBytes[caching.All].Current }
 
-// attempts lists explanations, the likeliest first. A burst of releases before new memory is a flush by
+// explanations lists them, the likeliest first. A burst of releases before new memory is a flush by
 // the request itself if it was refused, and a call of empty_cache if it was not. Where nothing tells,
 // both look the same.
-func (f *follower) attempts(t int) []attempt {
+func (f *follower) explanations(t int) []explanation {
 	var released, completed bool
 	for i := f.i; i < t; i++ {
 		switch f.event(i).Op {
@@ -59,8 +57,8 @@ func (f *follower) attempts(t int) []attempt {
 			f.cfg.GCThreshold > 0 || f.bounds.Limit >= 0
 		orders = []bool{!own, own}
 	}
-	var out []attempt
-	add := func(x attempt) {
+	var out []explanation
+	add := func(x explanation) {
 		for x.choice = 0; x.choice < maxPools; x.choice++ {
 			out = append(out, x)
 		}
@@ -70,10 +68,10 @@ func (f *follower) attempts(t int) []attempt {
 			break
 		}
 		for _, emptied := range orders {
-			add(attempt{emptied: emptied, toggled: toggled})
+			add(explanation{emptied: emptied, toggled: toggled})
 		}
 		if released && completed {
-			add(attempt{late: true, toggled: toggled})
+			add(explanation{late: true, toggled: toggled})
 		}
 	}
 	return out
@@ -81,8 +79,7 @@ func (f *follower) attempts(t int) []attempt {
 
 // try runs an explanation on the model. It is right if the model did what the group shows, no more, no
 // less, and in the same order.
-func (f *follower) try(x attempt, t int) bool {
-	f.broken = false
+func (f *follower) try(x explanation, t int) bool {
 	e := f.event(t)
 	if x.toggled {
 		f.toggle()
@@ -144,7 +141,7 @@ func (f *follower) show(i int) string {
 }
 
 // accept counts an explained group.
-func (f *follower) accept(e *trace.Event, reserved int64, x attempt) {
+func (f *follower) accept(e *trace.Event, reserved int64, x explanation) {
 	f.why = Mismatch{}
 	if e.Op == trace.OpOOM {
 		f.out.Score.OOMs.count(true)
@@ -184,12 +181,28 @@ type saved struct {
 	state
 	i          int
 	expandable bool
-	repairs    int
+}
+
+// attempt runs an explanation, and undoes all of it if it does not hold.
+func (f *follower) attempt(holds func() bool) bool {
+	s := f.save()
+	f.broken = false
+	if holds() && !f.broken {
+		f.spare = s.a
+		return true
+	}
+	f.restore(s)
+	return false
 }
 
 func (f *follower) save() saved {
 	s := saved{state: f.state, i: f.i, expandable: f.cfg.Expandable}
-	s.a = f.a.Clone()
+	s.a = f.spare
+	f.spare = nil
+	if s.a == nil {
+		s.a = new(caching.Allocator)
+	}
+	f.a.CopyTo(s.a)
 	s.regions = f.regions.clone()
 	s.newest = append([]uint32(nil), f.newest...)
 	s.previous = append([]uint32(nil), f.previous...)
@@ -201,6 +214,7 @@ func (f *follower) save() saved {
 }
 
 func (f *follower) restore(s saved) {
+	f.spare = f.a
 	f.state, f.i, f.cfg.Expandable = s.state, s.i, s.expandable
 	f.broken = false
 }

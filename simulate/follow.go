@@ -102,6 +102,7 @@ type follower struct {
 	doubtful bool // a burst may have been a flush or a call of empty_cache
 	why      Mismatch
 	noted    map[string]bool
+	spare    *caching.Allocator // memory for the next copy of the model
 }
 
 // state is what an attempt to explain a group may change, and what is put back if it fails.

@@ -11,19 +11,8 @@ import (
 // releases explains the burst of releases that comes next, as one or more such calls.
 func (f *follower) releases() bool {
 	found := false
-	for f.releaseNext() {
-		saved := f.save()
-		if f.emptied() {
-			found = true
-			continue
-		}
-		f.restore(saved)
-		if f.dropped() {
-			found = true
-			continue
-		}
-		f.restore(saved)
-		break
+	for f.releaseNext() && (f.attempt(f.emptied) || f.attempt(f.dropped)) {
+		found = true
 	}
 	f.broken = false
 	return found
@@ -219,15 +208,14 @@ func (f *follower) loose(moved bool) {
 		f.completeRecorded()
 		return
 	}
-	saved := f.save()
-	f.broken = false
-	if f.releases() {
-		f.completeRecorded()
-		if f.i == f.end {
-			f.why = Mismatch{}
-			return
+	if f.attempt(func() bool {
+		if f.releases() {
+			f.completeRecorded()
 		}
+		return f.i == f.end
+	}) {
+		f.why = Mismatch{}
+		return
 	}
-	f.restore(saved)
 	f.adoptGroup(f.end)
 }

@@ -5,7 +5,6 @@ package caching
 
 import (
 	"math/bits"
-	"slices"
 
 	"github.com/vramscope/vramscope/allocators"
 	"github.com/vramscope/vramscope/allocators/caching/config"
@@ -365,49 +364,63 @@ type Placed struct {
 	Small      bool
 }
 
-// Clone is an independent copy, over the same driver and with the same hooks.
-func (a *Allocator) Clone() *Allocator {
-	c := *a
-	c.blocks = slices.Clone(a.blocks)
-	c.idle = slices.Clone(a.idle)
-	c.slotOf = slices.Clone(a.slotOf)
-	c.reserved = slices.Clone(a.reserved)
-	c.pending = slices.Clone(a.pending)
-	c.lenders = slices.Clone(a.lenders)
-	c.retired = slices.Clone(a.retired)
-	c.scratch = nil
-	c.pools = make([]*pool, len(a.pools))
+// CopyTo makes c an independent copy, over the same driver and with the same hooks. What c had is overwritten
+// and its memory used again; it may be new(Allocator).
+func (a *Allocator) CopyTo(c *Allocator) {
+	old := *c
+	*c = *a
+	c.blocks = append(old.blocks[:0], a.blocks...)
+	c.idle = append(old.idle[:0], a.idle...)
+	c.slotOf = append(old.slotOf[:0], a.slotOf...)
+	c.reserved = append(old.reserved[:0], a.reserved...)
+	c.pending = append(old.pending[:0], a.pending...)
+	c.lenders = append(old.lenders[:0], a.lenders...)
+	c.retired = append(old.retired[:0], a.retired...)
+	c.scratch = old.scratch[:0]
+	c.pools = old.pools[:min(len(old.pools), len(a.pools))]
 	for i, p := range a.pools {
-		c.pools[i] = p.clone()
+		if i == len(c.pools) {
+			c.pools = append(c.pools, new(pool))
+		}
+		p.copyTo(c.pools[i])
 	}
-	return &c
 }
 
-func (p *pool) clone() *pool {
-	c := *p
-	c.free = make([]*freeSet, len(p.free))
+func (p *pool) copyTo(c *pool) {
+	old := *c
+	*c = *p
+	c.free = old.free[:min(len(old.free), len(p.free))]
 	for i, s := range p.free {
-		if s != nil {
-			n := *s
-			for w, m := range s.used {
-				for ; m != 0; m &= m - 1 {
-					b := w<<6 + bits.TrailingZeros64(m)
-					n.bins[b] = slices.Clone(s.bins[b])
-				}
-			}
-			for b := range n.bins {
-				if len(n.bins[b]) == 0 {
-					n.bins[b] = nil
-				}
-			}
-			c.free[i] = &n
+		if i == len(c.free) {
+			c.free = append(c.free, nil)
+		}
+		switch {
+		case s == nil:
+			c.free[i] = nil
+		case c.free[i] == nil:
+			c.free[i] = new(freeSet)
+			fallthrough
+		default:
+			s.copyTo(c.free[i])
 		}
 	}
-	c.holes = make([][]holeEntry, len(p.holes))
+	c.holes = old.holes[:min(len(old.holes), len(p.holes))]
 	for i, h := range p.holes {
-		c.holes[i] = slices.Clone(h)
+		if i == len(c.holes) {
+			c.holes = append(c.holes, nil)
+		}
+		c.holes[i] = append(c.holes[i][:0], h...)
 	}
-	return &c
+}
+
+func (s *freeSet) copyTo(c *freeSet) {
+	for w := range s.used {
+		for m := s.used[w] | c.used[w]; m != 0; m &= m - 1 {
+			b := w<<6 + bits.TrailingZeros64(m)
+			c.bins[b] = append(c.bins[b][:0], s.bins[b]...)
+		}
+	}
+	c.used, c.n = s.used, s.n
 }
 
 // MallocCached serves a request from the pool's cache if the best fit begins at the given address, and
