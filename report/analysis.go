@@ -5,7 +5,6 @@ package report
 
 import (
 	"github.com/vramscope/vramscope/allocators"
-	"github.com/vramscope/vramscope/allocators/caching"
 	"github.com/vramscope/vramscope/allocators/caching/config"
 	"github.com/vramscope/vramscope/simulate"
 	"github.com/vramscope/vramscope/trace"
@@ -82,15 +81,15 @@ type moment struct {
 	allocated, reserved int64
 }
 
-func (p *peaks) watch(i int, e *trace.Event, a *caching.Allocator) {
+func (p *peaks) watch(i int, e *trace.Event, now simulate.Now) {
 	if e.Op == trace.OpOOM {
 		p.failed = append(p.failed, OOM{Event: i, Time: e.Time, Requested: e.Size, DeviceFree: int64(e.Addr),
-			Allocated: a.Allocated(), Reserved: a.Reserved(), LargestFree: a.Fragmentation().Largest})
+			Allocated: now.Allocated, Reserved: now.Reserved, LargestFree: now.Model.Fragmentation().Largest})
 	}
 	if i < p.from || i > p.to {
 		return
 	}
-	allocated, reserved := a.Allocated(), a.Reserved()
+	allocated, reserved := now.Allocated, now.Reserved
 	if p.allocated.event < 0 || allocated > p.allocated.allocated {
 		p.allocated = moment{i, allocated, reserved}
 	}
@@ -108,7 +107,7 @@ func analyzeDevice(t *trace.Trace, dev *trace.Device, cfg config.Config, o Optio
 	f := simulate.Follow(dev, cfg, follow)
 	d := Device{Index: dev.Index, Trace: dev, Follow: f}
 	last := dev.Events.Len() - 1
-	end := moment{last, f.Model.Allocated(), f.Model.Reserved()}
+	end := moment{last, f.End.Allocated, f.End.Reserved}
 	if start := initialMoment(f); p.from == 0 && (p.allocated.event < 0 || start.allocated > p.allocated.allocated) {
 		p.allocated = start
 	}

@@ -49,7 +49,7 @@ func Inform(file string, t *trace.Trace) Info {
 			}
 		}
 		f := simulate.Follow(d.Trace, cfg, simulate.FollowOptions{Limit: -1})
-		d.PeakAllocated, d.PeakReserved = f.Model.Stats().Allocated.Peak, f.Model.Stats().Reserved.Peak
+		d.PeakAllocated, d.PeakReserved = f.PeakAllocated, f.PeakReserved
 		info.Complete = info.Complete && !f.Truncated
 		info.Devices = append(info.Devices, d)
 	}

@@ -50,9 +50,8 @@ type ReplayRun struct {
 func Replay(file string, t *trace.Trace, d *trace.Device, o ReplayOptions) *Replays {
 	cfg, _ := simulate.SettingsOf(t, config.DefaultVersion)
 	f := simulate.Follow(d, cfg, simulate.FollowOptions{Limit: o.RecordedLimit})
-	stats := f.Model.Stats()
 	r := &Replays{File: file, Device: d.Index, Events: d.Events.Len(), Limit: o.Limit, Memory: o.Memory, Follow: f,
-		Recorded: stats.Reserved.Peak, Live: stats.Allocated.Peak}
+		Recorded: f.PeakReserved, Live: f.PeakAllocated}
 	settings := o.Settings
 	if len(settings) == 0 {
 		settings = []Setting{{Text: confText(f.Config), Config: f.Config}}

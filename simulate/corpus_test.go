@@ -89,6 +89,11 @@ func TestFollowCorpus(t *testing.T) {
 					if !s.Exact() || s.Placements.Checked != s.Placements.Matched || s.Segments.Checked != s.Segments.Matched || s.OOMs.Checked != s.OOMs.Matched {
 						t.Errorf("device %d: %+v, first %+v", i, s, s.First)
 					}
+					stats := f.Model.Stats()
+					if f.End.Allocated != stats.Allocated.Current || f.End.Reserved != stats.Reserved.Current ||
+						f.PeakAllocated != stats.Allocated.Peak || f.PeakReserved != stats.Reserved.Peak {
+						t.Errorf("counted %+v, peaks %d and %d; the model has %+v", f.End, f.PeakAllocated, f.PeakReserved, stats)
+					}
 					if len(s.Assumed) > 0 {
 						t.Log(s.Assumed)
 					}

@@ -203,6 +203,7 @@ func (f *follower) save() saved {
 		s.a = new(caching.Allocator)
 	}
 	f.a.CopyTo(s.a)
+	f.work += f.a.Len() + 100
 	s.regions = f.regions.clone()
 	s.newest = append([]uint32(nil), f.newest...)
 	s.previous = append([]uint32(nil), f.previous...)

@@ -32,6 +32,7 @@ type Score struct {
 	Blocks     Tally // blocks of the final state, free ones included
 	Retries    bool  // whether the number of retries is certain
 	Repairs    int   // sizes of blocks older than the recording that were corrected on the way
+	Abandoned  bool  // the comparison was given up, see Assumed
 	Unscored   int   // events of a first group that the recording may have caught in the middle
 	First      *Mismatch
 	Assumed    []string // what was taken for granted, for people
@@ -64,8 +65,15 @@ type FollowOptions struct {
 	Limit  int64 // bytes the process may reserve, negative if not known
 	Memory int64 // bytes the device can give, 0 if not known
 	Until  int   // stop once all events below this number are explained; 0 goes to the end
-	// Each is called after each event with the state of the model. May be nil.
-	Each func(event int, e *trace.Event, a *caching.Allocator)
+	// Each is called after each event. May be nil.
+	Each func(event int, e *trace.Event, now Now)
+}
+
+// Now is the memory after an event, as the recording has it: also where the model has other ideas.
+type Now struct {
+	Allocated int64 // bytes handed out, after rounding
+	Reserved  int64 // bytes held from the driver
+	Model     *caching.Allocator
 }
 
 // Following is what came of following one device.
@@ -77,6 +85,10 @@ type Following struct {
 	Config    config.Config // at the start
 	Sizes     []int64       // bytes that each block took, by its number; 0 for one that was never placed
 	Truncated bool          // the recording does not begin with an empty allocator
+
+	PeakAllocated int64 // bytes, of the recording
+	PeakReserved  int64
+	End           Now // after the last event
 
 	initial *initialState
 	total   int64 // estimate of the device's memory, 0 if there is none
@@ -97,6 +109,9 @@ type follower struct {
 	asking   asked    // what the running request is asked of
 	retries  int64    // of the model, before the present group
 	mixed    bool     // both kinds of segments occur
+	now      Now
+	counted  int // events that now knows of
+	work     int // what explaining has cost so far, in blocks copied or looked at
 	adopting bool
 	broken   bool
 	doubtful bool // a burst may have been a flush or a call of empty_cache
@@ -147,7 +162,8 @@ func Follow(dev *trace.Device, cfg config.Config, opt FollowOptions) *Following 
 	}
 	f.keepWhole()
 	f.hook()
-	f.out.Truncated = len(initial.segments) > 0 || dev.Overflow
+	f.out.Truncated = len(initial.segments) > 0 || len(initial.blocks) > 0 || dev.Overflow
+	f.begin(initial)
 	f.run()
 	f.finish()
 	return f.out
@@ -243,9 +259,12 @@ func (f *follower) run() {
 	if f.opt.Until > 0 {
 		n = min(n, f.opt.Until)
 	}
-	done := 0
 	for f.i < n {
 		e := f.event(f.i)
+		if f.work > f.patience() {
+			f.abandon(n)
+			break
+		}
 		switch e.Op {
 		case trace.OpFreeRequested:
 			f.free(e)
@@ -259,12 +278,64 @@ func (f *follower) run() {
 		default:
 			f.i++
 		}
-		if f.opt.Each != nil {
-			for ; done < f.i; done++ {
-				f.opt.Each(done, f.event(done), f.a)
-			}
+		f.count()
+	}
+}
+
+// begin counts what was there before the first event.
+func (f *follower) begin(s *initialState) {
+	for _, r := range s.segments {
+		f.now.Reserved += r.Size
+	}
+	for _, b := range s.blocks {
+		if b.State == trace.BlockLive {
+			f.now.Allocated += b.Size
 		}
 	}
+	f.out.PeakAllocated, f.out.PeakReserved = f.now.Allocated, f.now.Reserved
+}
+
+// count brings the figures of the recording up to the events that are done.
+func (f *follower) count() {
+	for ; f.counted < f.i; f.counted++ {
+		e := f.event(f.counted)
+		switch e.Op {
+		case trace.OpAlloc:
+			if int(e.Block) < len(f.out.Sizes) {
+				if f.out.Sizes[e.Block] == 0 {
+					f.out.Sizes[e.Block] = f.cfg.RoundSize(e.Size)
+				}
+				f.now.Allocated += f.out.Sizes[e.Block]
+			}
+		case trace.OpFreeRequested, trace.OpFree:
+			if int(e.Block) < len(f.out.Sizes) {
+				f.now.Allocated -= f.out.Sizes[e.Block]
+			}
+		case trace.OpSegmentAlloc, trace.OpSegmentMap:
+			f.now.Reserved += e.Size
+		case trace.OpSegmentFree, trace.OpSegmentUnmap:
+			f.now.Reserved -= e.Size
+		}
+		f.out.PeakAllocated = max(f.out.PeakAllocated, f.now.Allocated)
+		f.out.PeakReserved = max(f.out.PeakReserved, f.now.Reserved)
+		if f.opt.Each != nil {
+			f.now.Model = f.a
+			f.opt.Each(f.counted, e, f.now)
+		}
+	}
+}
+
+// patience is how much work a recording is worth that the model does not explain: enough for many
+// differences, not for a recording of another allocator.
+func (f *follower) patience() int { return 50_000_000 + 100*f.dev.Events.Len() }
+
+// abandon gives up explaining: what is left is only counted.
+func (f *follower) abandon(n int) {
+	f.assume("the recording does not follow the rules of this allocator: nothing was compared from event %d on", f.i)
+	f.out.Score.Abandoned = true
+	f.mismatch(Mismatch{Event: f.i, What: "comparison", Expected: "the rules of PyTorch's caching allocator", Got: "a recording that differs at nearly every step"})
+	f.i = n
+	f.count()
 }
 
 // free handles a free that the program asked for. It completes at once unless another stream uses the
@@ -414,7 +485,9 @@ func (f *follower) finish() {
 	s.Events = f.dev.Events.Len()
 	s.Segments = f.segments
 	s.Retries = !f.doubtful
-	if f.dev.HasFinal && f.i >= f.dev.Events.Len() {
+	f.out.End = f.now
+	f.out.End.Model = f.a
+	if f.dev.HasFinal && f.i >= f.dev.Events.Len() && !s.Abandoned {
 		f.compareFinal()
 	}
 }

@@ -161,6 +161,7 @@ func (f *follower) adoptGroup(t int) {
 		if !scored {
 			s.Unscored++
 		}
+		f.work += f.a.Len()
 		f.adoptEvent(e, scored, t)
 	}
 }
@@ -212,19 +213,28 @@ func (f *follower) adoptEvent(e *trace.Event, scored bool, t int) {
 	}
 }
 
-// adoptBlock puts a block where the recording has it, in memory made for it if there is none.
+// adoptBlock puts a block where the recording has it. What is in its way must have been freed without a
+// word; where there is no memory, a segment is made for it.
 func (f *follower) adoptBlock(e *trace.Event) {
 	z := f.cfg.RoundSize(e.Size)
 	small := z <= f.a.SmallSize()
-	r := f.regions.at(e.Addr)
-	if r == nil {
+	if f.regions.at(e.Addr) == nil {
 		f.assume("blocks lie in memory of which the recording has no segment")
 		size := f.cfg.SegmentSize(z)
 		f.a.AdoptMalloc(0, uint32(e.Stream), small, e.Addr, size)
 		f.regions.add(region{addr: e.Addr, size: size, stream: uint32(e.Stream), small: small})
-		r = f.regions.at(e.Addr)
 	}
-	if f.a.Adopt(caching.Adopted{Number: uint32(e.Block), Addr: e.Addr, Size: z, Requested: e.Size}) && r != nil {
-		f.placed(e, r)
+	block := caching.Adopted{Number: uint32(e.Block), Addr: e.Addr, Size: z, Requested: e.Size}
+	for range 2 {
+		if f.a.Adopt(block) {
+			if r := f.regions.at(e.Addr); r != nil {
+				f.placed(e, r)
+			}
+			return
+		}
+		f.work += 2 * f.a.Len()
+		if !f.a.Evict(e.Addr) {
+			return
+		}
 	}
 }

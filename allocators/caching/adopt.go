@@ -152,6 +152,22 @@ func (a *Allocator) Adopt(x Adopted) bool {
 	return true
 }
 
+// Evict frees the live or pending block that holds an address.
+func (a *Allocator) Evict(addr uint64) bool {
+	for _, state := range []blockState{live, pendingFree} {
+		if slot := a.at(addr, state); slot != 0 {
+			number := a.blocks[slot].number
+			a.Free(number, false)
+			a.Complete(number)
+			return true
+		}
+	}
+	return false
+}
+
+// Len is the number of blocks, of any state, that looking at all of them means.
+func (a *Allocator) Len() int { return len(a.blocks) }
+
 // Extend moves the end of a block n bytes up, into the free block behind it, which must be larger.
 func (a *Allocator) Extend(number uint32, n int64) bool {
 	slot := a.slot(number)

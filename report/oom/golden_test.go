@@ -34,7 +34,11 @@ func TestGolden(t *testing.T) {
 				continue // only some logs are shown in every format
 			}
 			var out bytes.Buffer
-			if _, err := Run(bytes.NewReader(text), &out, Options{Name: filepath.Base(path), Format: f.format}); err != nil {
+			r, err := Read(filepath.Base(path), bytes.NewReader(text))
+			if err == nil {
+				err = r.Write(&out, f.format)
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 			if *update {
@@ -54,18 +58,17 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestRunFound checks what counts as a GPU that ran out of memory.
-func TestRunFound(t *testing.T) {
+// TestFound checks what counts as a GPU that ran out of memory.
+func TestFound(t *testing.T) {
 	for text, want := range map[string]bool{
 		"RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB\n":                             true,
 		"DefaultCPUAllocator: can't allocate memory: you tried to allocate 64 bytes. Error code 12\n": false,
 		"[0] GeForce GTX 1080 Ti | 61'C,  97 % |  8123 / 11178 MB |\n":                                false,
 		"nothing here\n": false,
 	} {
-		var out bytes.Buffer
-		found, err := Run(strings.NewReader(text), &out, Options{Format: JSON})
-		if err != nil || found != want {
-			t.Errorf("%q: found %v, error %v", text, found, err)
+		r, err := Read("-", strings.NewReader(text))
+		if err != nil || r.Found() != want {
+			t.Errorf("%q: found %v, error %v", text, r.Found(), err)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/vramscope/vramscope/trace/oomlog"
 )
 
-// Format is how findings are written.
+// Format is how a report is written.
 type Format uint8
 
 // The formats.
@@ -17,32 +17,47 @@ const (
 	Markdown
 )
 
-// Options of Run.
-type Options struct {
-	Name   string // of the log, for the output
-	Format Format
+// Report is what a log says about memory that ran out.
+type Report struct {
+	Name     string // of the log
+	Findings []Finding
+	log      oomlog.Log
 }
 
-// Run reads a log and writes what its out-of-memory messages mean. found tells whether a GPU's memory ran
-// out in it; the host's memory, and tables that show a device to be in use, do not count. If the log cannot
-// be read to its end, what was found before is written all the same, and the error returned.
-func Run(r io.Reader, w io.Writer, o Options) (found bool, err error) {
-	log, unread := oomlog.Scan(r)
-	findings := make([]Finding, len(log.Messages))
+// Read reads a log to its end. If that is not possible the report has what was found before the error.
+func Read(name string, r io.Reader) (*Report, error) {
+	log, err := oomlog.Scan(r)
+	report := &Report{Name: name, Findings: make([]Finding, len(log.Messages)), log: log}
 	for i, m := range log.Messages {
-		findings[i] = Explain(m)
-		found = found || m.Cause != oomlog.CauseHost && m.Cause != oomlog.CauseOrphan
+		report.Findings[i] = Explain(m)
 	}
-	switch o.Format {
+	return report, err
+}
+
+// Found tells whether a GPU's memory ran out. The host's memory, and tables that show a device to be in
+// use, do not count.
+func (r *Report) Found() bool {
+	for i := range r.Findings {
+		if c := r.Findings[i].Message.Cause; c != oomlog.CauseHost && c != oomlog.CauseOrphan {
+			return true
+		}
+	}
+	return false
+}
+
+// Write writes the report for a person or a program.
+func (r *Report) Write(w io.Writer, f Format) error {
+	var err error
+	switch f {
 	case JSON:
-		err = writeJSON(w, o.Name, &log, findings)
+		err = writeJSON(w, r.Name, &r.log, r.Findings)
 	case Markdown:
-		err = writeMarkdown(w, &log, findings)
+		err = writeMarkdown(w, &r.log, r.Findings)
 	default:
-		err = writeText(w, &log, findings)
+		err = writeText(w, &r.log, r.Findings)
 	}
 	if err != nil {
-		return found, fmt.Errorf("writing the findings: %w", err)
+		return fmt.Errorf("writing the findings: %w", err)
 	}
-	return found, unread
+	return nil
 }

@@ -52,9 +52,15 @@ const (
 	maxLineSize = 8 << 10 // for what is read line by line
 )
 
-// Scan reads a log to its end. Its memory does not grow with the log.
+// Scan reads a log to its end, also one that is packed with gzip or zstd. Its memory does not grow with the
+// log. With an error it returns what it found before.
 func Scan(r io.Reader) (Log, error) {
-	s := &scanner{r: utf8Reader(r), buf: make([]byte, 0, blockSize+lookahead+beforeSize)}
+	plain, done, err := plainReader(r)
+	defer done()
+	if err != nil {
+		return Log{}, err
+	}
+	s := &scanner{r: plain, buf: make([]byte, 0, blockSize+lookahead+beforeSize)}
 	s.collect.dump.device, s.stat = -1, -1
 	s.run()
 	s.collect.log.Lines = s.lines(len(s.buf))

@@ -12,6 +12,8 @@ import (
 	"testing/iotest"
 	"unicode/utf16"
 
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
 	"github.com/rogpeppe/go-internal/txtar"
 	"pgregory.net/rapid"
 )
@@ -81,6 +83,35 @@ func TestScanUTF16(t *testing.T) {
 		if err != nil || len(log.Messages) != 1 || log.Messages[0].Line != 2 || log.Messages[0].Device != 3 {
 			t.Errorf("big-endian %v: %+v, error %v", big, log, err)
 		}
+	}
+}
+
+// TestScanPacked reads logs packed in one way and in two, and a cut one as far as it goes.
+func TestScanPacked(t *testing.T) {
+	text := []byte(strings.Repeat("nothing to see\n", 9000) + sample + "\n")
+	var gz, zst bytes.Buffer
+	z := gzip.NewWriter(&gz)
+	if _, err := z.Write(text); err != nil || z.Close() != nil {
+		t.Fatal(err)
+	}
+	e, err := zstd.NewWriter(&zst)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Write(gz.Bytes()); err != nil || e.Close() != nil {
+		t.Fatal(err)
+	}
+	for name, packed := range map[string][]byte{"gzip": gz.Bytes(), "gzip in zstd": zst.Bytes()} {
+		log, err := Scan(bytes.NewReader(packed))
+		if err != nil || len(log.Messages) != 1 || log.Messages[0].Line != 9001 {
+			t.Errorf("%s: %+v, error %v", name, log, err)
+		}
+	}
+	if log, err := Scan(bytes.NewReader(gz.Bytes()[:gz.Len()-4])); err == nil || len(log.Messages) != 1 {
+		t.Errorf("cut: %d messages, error %v", len(log.Messages), err)
+	}
+	if _, err := Scan(strings.NewReader("\x1f\x8bnot gzip")); err == nil {
+		t.Error("damaged: no error")
 	}
 }
 
