@@ -1,13 +1,13 @@
 package simulate_test
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/vramscope/vramscope/allocators/caching"
 	"github.com/vramscope/vramscope/allocators/caching/config"
 	"github.com/vramscope/vramscope/allocators/driver/sim"
+	"github.com/vramscope/vramscope/internal/recordtest"
 	"github.com/vramscope/vramscope/simulate"
 	"github.com/vramscope/vramscope/trace"
 	"github.com/vramscope/vramscope/trace/source"
@@ -16,13 +16,13 @@ import (
 // long is the longest recording that is here.
 func long(b *testing.B) *trace.Trace {
 	b.Helper()
-	dirs := filepath.SplitList(os.Getenv("VRAMSCOPE_CORPUS"))
-	if len(dirs) == 0 {
-		dirs = []string{filepath.Join("..", "..", "shared", "data")}
+	dir := recordtest.Corpus()
+	if dir == "" {
+		b.Skip("no long recording here; VRAMSCOPE_CORPUS names the folder of the corpus")
 	}
-	tr, err := source.Open(filepath.Join(dirs[0], "torch", "gpt_long.c0.pickle.zst"), source.Options{})
+	tr, err := source.Open(filepath.Join(dir, "torch", "gpt_long.c0.pickle.zst"), source.Options{})
 	if err != nil {
-		b.Skip("no recordings here; VRAMSCOPE_CORPUS names their folder")
+		b.Skip(err)
 	}
 	return tr
 }

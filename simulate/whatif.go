@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -133,16 +134,28 @@ func (r *Requests) variants(s *Surroundings, w WhatIf) []sim.Variant {
 			}
 		}
 	}
-	if !w.Config.Expandable {
-		return all
+	if w.Config.Expandable {
+		all = all[:1:1]
 	}
-	list := all[:1:1]
-	for _, v := range all[1:] {
-		if v.ShiftFrees > 0 && r.Deferred {
-			list = append(list, v)
+	if r.Deferred {
+		all = append(all, timings(all[0])...)
+	}
+	return all
+}
+
+// timings lists guesses at when deferred frees complete, which differs from run to run: moved by a little,
+// as a busy host does, up to by much, as a queue of work on the device does.
+func timings(best sim.Variant) []sim.Variant {
+	var out []sim.Variant
+	for _, shift := range []int{16, 64, 256, 512} {
+		for seed := range uint64(3) {
+			v := best
+			v.Name = fmt.Sprintf("%s, frees moved by up to %d events", best.Name, shift)
+			v.ShiftFrees, v.Seed = shift, seed
+			out = append(out, v)
 		}
 	}
-	return list
+	return out
 }
 
 func (r *Requests) play(s *Surroundings, w WhatIf, v sim.Variant) Run {

@@ -1,106 +1,146 @@
+// Package fidelity holds predictions against measurements: a recording made under one setting is replayed
+// under others, and the peak reserved compared with what the real allocator reached under them.
 package fidelity
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
-	"sort"
-	"strings"
+	"slices"
 	"testing"
 
 	"github.com/vramscope/vramscope/allocators/caching/config"
+	"github.com/vramscope/vramscope/internal/recordtest"
 	"github.com/vramscope/vramscope/simulate"
 	"github.com/vramscope/vramscope/trace/source"
 )
 
-var limits = map[string]int64{"gpt_varlen_capped": 12288, "seed_example": 1280, "frag_oom": 4096, "raw_capped": 8192}
+const peak = "reserved_bytes.all.peak"
 
-type recorded struct {
-	name, conf string
-	peak       int64
-	oom        bool
-	file       string
+// result is one prediction.
+type result struct {
+	workload, setting, conf string
+	truth                   int64
+	simulate.Prediction
 }
 
+func (r result) exact() bool  { return r.Stats.Reserved.Peak == r.truth }
+func (r result) within() bool { return r.Low <= r.truth && r.truth <= r.High }
+
+// The recordings of the repository are few and all predicted exactly; of the whole corpus, where it is
+// here, 93 of 100 must be (or all but three), and 96 of 100 within the stated range.
 func TestFidelityTable(t *testing.T) {
-	dirs := filepath.SplitList(os.Getenv("VRAMSCOPE_CORPUS"))
-	if len(dirs) == 0 {
-		dirs = []string{filepath.Join("..", "..", "..", "shared", "data")}
-	}
-	all := map[string]map[string]recorded{}
-	for _, d := range dirs {
-		files, _ := filepath.Glob(filepath.Join(d, "torch", "*.c?.truth.json"))
-		for _, f := range files {
-			base := strings.TrimSuffix(filepath.Base(f), ".truth.json")
-			p := strings.SplitN(base, ".", 2)
-			data, _ := os.ReadFile(f)
-			var x struct {
-				Conf  string
-				Oom   *string
-				Stats map[string]any
+	var own, all, same []result
+	for _, group := range groups() {
+		from := group[0]
+		if from.Truth[0]["num_ooms"] > 0 {
+			continue // what the program did next depended on the setting
+		}
+		for _, r := range predict(t, from, group) {
+			switch {
+			case r.setting == from.Setting():
+				same = append(same, r)
+			case from.Own:
+				own = append(own, r)
+			default:
+				all = append(all, r)
 			}
-			if err := json.Unmarshal(data, &x); err != nil {
-				t.Fatal(err)
-			}
-			if all[p[0]] == nil {
-				all[p[0]] = map[string]recorded{}
-			}
-			all[p[0]][p[1]] = recorded{base, x.Conf, int64(x.Stats["reserved_bytes.all.peak"].(float64)), x.Oom != nil, filepath.Join(filepath.Dir(f), base+".pickle.zst")}
 		}
 	}
-	var names []string
-	for n := range all {
-		names = append(names, n)
+	print("own setting", same)
+	print("other settings, recordings of the repository", own)
+	print("other settings, the whole corpus", all)
+	for _, r := range slices.Concat(same, own) {
+		if !r.exact() {
+			t.Errorf("%s under %s (%s): %d, measured %d", r.workload, r.setting, r.conf, r.Stats.Reserved.Peak, r.truth)
+		}
 	}
-	sort.Strings(names)
-	pairs, exact, within, zero := 0, 0, 0, 0
-	for _, n := range names {
-		from, ok := all[n]["c0"]
-		if !ok {
+	exact, within := count(all)
+	if missed := len(all) - exact; missed > 3 && exact*100 < len(all)*93 || within*100 < len(all)*96 {
+		t.Errorf("of %d predictions %d are exact and %d within the range", len(all), exact, within)
+	}
+}
+
+func count(list []result) (exact, within int) {
+	for _, r := range list {
+		if r.exact() {
+			exact++
+		}
+		if r.within() {
+			within++
+		}
+	}
+	return exact, within
+}
+
+func print(title string, list []result) {
+	if !testing.Verbose() || len(list) == 0 {
+		return
+	}
+	mib := func(n int64) float64 { return float64(n) / (1 << 20) }
+	fmt.Printf("\n%s\n%-18s %-4s %10s %10s %23s\n", title, "workload", "", "measured", "predicted", "range (MiB)")
+	for _, r := range list {
+		mark := ""
+		switch {
+		case r.exact():
+		case r.within():
+			mark = "in range"
+		default:
+			mark = "OUTSIDE"
+		}
+		fmt.Printf("%-18s %-4s %10.0f %10.0f %11.0f %11.0f  %-8s %s\n", r.workload, r.setting, mib(r.truth), mib(r.Stats.Reserved.Peak), mib(r.Low), mib(r.High), mark, r.conf)
+	}
+	exact, within := count(list)
+	fmt.Printf("%d predictions, %d exact, %d within the range\n", len(list), exact, within)
+}
+
+// groups gathers the measurements of each workload behind its recording under the default setting.
+func groups() [][]recordtest.Recording {
+	type key struct {
+		workload string
+		own      bool
+	}
+	byWorkload := map[key][]recordtest.Recording{}
+	var order []key
+	for _, r := range recordtest.Truths() {
+		if len(r.Truth) == 0 || r.Truth[0][peak] == 0 || len(r.Setting()) != 2 {
 			continue
 		}
-		tr, err := source.Open(from.file, source.Options{})
+		k := key{r.Workload(), r.Own}
+		if byWorkload[k] == nil {
+			order = append(order, k)
+		}
+		if r.Setting() == "c0" {
+			byWorkload[k] = append([]recordtest.Recording{r}, byWorkload[k]...)
+		} else {
+			byWorkload[k] = append(byWorkload[k], r)
+		}
+	}
+	var out [][]recordtest.Recording
+	for _, k := range order {
+		g := byWorkload[k]
+		if _, err := os.Stat(g[0].File); err == nil && g[0].Setting() == "c0" {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+func predict(t *testing.T, from recordtest.Recording, group []recordtest.Recording) []result {
+	tr, err := source.Open(from.File, source.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, _ := simulate.SettingsOf(tr, config.DefaultVersion)
+	f := simulate.Follow(&tr.Devices[0], cfg, simulate.FollowOptions{Limit: from.Limit})
+	around := f.Surroundings()
+	var out []result
+	for _, to := range group {
+		c, _, err := config.Parse(to.Conf, config.DefaultVersion)
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg, _ := simulate.SettingsOf(tr, config.DefaultVersion)
-		limit := int64(-1)
-		if l, ok := limits[n]; ok {
-			limit = l << 20
-		}
-		f := simulate.Follow(&tr.Devices[0], cfg, simulate.FollowOptions{Limit: limit})
-		around := f.Surroundings()
-		for _, k := range []string{"c0", "c1", "c2", "c3", "c4", "c6", "c7", "c8", "c9"} {
-			to, ok := all[n][k]
-			if !ok {
-				continue
-			}
-			c, _, err := config.Parse(to.conf, config.DefaultVersion)
-			if err != nil {
-				t.Fatal(err)
-			}
-			p := f.Requests.Predict(around, simulate.WhatIf{Config: c, Limit: limit})
-			got := p.Stats.Reserved.Peak
-			mark := "  "
-			pairs++
-			if got == to.peak {
-				exact++
-				mark = "= "
-			}
-			if p.Low <= to.peak && to.peak <= p.High {
-				within++
-				mark += "in"
-			} else {
-				mark += "OUT"
-			}
-			if p.Low == p.High {
-				zero++
-			}
-			fmt.Printf("%-18s %s %-50s truth %9.0f got %9.0f range %9.0f..%9.0f %s completed %v truthoom %v\n", n, k, to.conf, mib(to.peak), mib(got), mib(p.Low), mib(p.High), mark, p.Completed, to.oom)
-		}
+		p := f.Requests.Predict(around, simulate.WhatIf{Config: c, Limit: from.Limit, Memory: recordtest.Memory})
+		out = append(out, result{from.Workload(), to.Setting(), to.Conf, to.Truth[0][peak], p})
 	}
-	fmt.Println(pairs, "pairs, exact", exact, "within", within, "zero width", zero)
+	return out
 }
-
-func mib(n int64) float64 { return float64(n) / (1 << 20) }

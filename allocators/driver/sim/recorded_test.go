@@ -160,7 +160,7 @@ func TestOtherRules(t *testing.T) {
 func TestVariants(t *testing.T) {
 	c := sim.Config{Capacity: 1 << 40}
 	list := sim.Variants(c, 1_000_000, sim.Learn(nil, readSteps(t, "gpt")))
-	if len(list) != 16 || len(sim.Variants(c, 0, nil)) != 14 || len(sim.Plain(c)) != 2 {
+	if len(list) != 25 || len(sim.Variants(c, 0, nil)) != 23 || len(sim.Plain(c)) != 2 {
 		t.Fatalf("%d variants", len(list))
 	}
 	again := sim.Variants(c, 1_000_000, sim.Learn(nil, readSteps(t, "gpt")))

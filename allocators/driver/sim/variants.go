@@ -24,7 +24,7 @@ const maxShift = 64
 // AsRecorded names the variant in which memory is where the recording had it.
 const AsRecorded = "2 as recorded, changes at first sight"
 
-// Variants lists the guesses for a process: sixteen, or fourteen without what a recording taught (nil).
+// Variants lists the guesses for a process: twenty-five, or twenty-three without what a recording taught (nil).
 // The first is the best single one, a fresh process in which nothing else happens. c has what is common
 // to all, operations is how many the caller will count through Tick. The list is the same for the same
 // arguments.
@@ -48,13 +48,17 @@ func Variants(c Config, operations int64, learned *Learned) []Variant {
 	full.NoBaseHole = true
 	add(Variant{Name: "10 no hole in the first chunk", Config: full})
 	add(Variant{Name: "11 no hole in the first chunk, gap of 4096 MiB above", Config: full}, gapAbove(c, 4096*mib))
-	for i, n := range []int{12, 24, 36} {
-		seed := uint64(12 + i)
-		name := fmt.Sprintf("%d %d places for a chunk open above the context", seed, n)
-		add(Variant{Name: name, Config: c, ShiftFrees: maxShift, Seed: seed},
-			openings(rand.New(rand.NewPCG(seed, 0)), c, n, operations)...)
+	seed := uint64(11)
+	for range 4 {
+		for _, n := range []int{12, 24, 36} {
+			seed++
+			name := fmt.Sprintf("%d %d places for a chunk open above the context", seed, n)
+			add(Variant{Name: name, Config: c, ShiftFrees: maxShift, Seed: seed},
+				openings(rand.New(rand.NewPCG(seed, 0)), c, n, operations)...)
+		}
 	}
-	for seed := uint64(15); seed <= 16; seed++ {
+	for range 2 {
+		seed++
 		name := fmt.Sprintf("%d blocks and mappings taken", seed)
 		add(Variant{Name: name, Config: c, ShiftFrees: maxShift, Seed: seed},
 			takings(rand.New(rand.NewPCG(seed, 0)), operations)...)
