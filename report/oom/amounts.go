@@ -63,6 +63,8 @@ func subtraction(m *oomlog.Message, j *Judgement) []Row {
 	add(less, m.Elsewhere, "other allocations on the device")
 	add(less, m.Unallocated, "held by "+holder+", not in use")
 	add(less, m.Free, "free, says "+freeSource(m))
+	add("", m.StartCapacity, "the device has")
+	add("", m.StartFree, "was free when the program started")
 	add("", m.PeakReserved, "held at the peak")
 	add("", m.PeakAllocated, "in use at the peak")
 	if j.Outside.Known {
@@ -125,7 +127,7 @@ func freeSource(m *oomlog.Message) string {
 var names = map[string]string{
 	"pytorch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX", "xla": "XLA", "cupy": "CuPy", "paddle": "Paddle", "rmm": "RMM",
 	"onnxruntime": "ONNX Runtime", "ggml": "ggml", "tensorrt": "TensorRT", "nccl": "NCCL", "vllm": "vLLM", "sglang": "SGLang",
-	"mxnet": "MXNet", "tgi": "the server", "mlx": "MLX", "directml": "DirectML", "level-zero": "the program", "cuda": "the program", "nvidia": "the driver", "host": "the program",
+	"mxnet": "MXNet", "tgi": "the server", "mlx": "MLX", "cuda.jl": "CUDA.jl", "directml": "DirectML", "level-zero": "the program", "cuda": "the program", "nvidia": "the driver", "host": "the program",
 }
 
 // holderOf names whose allocator a message is about.

@@ -13,7 +13,7 @@ import (
 // corpusFolder is where the large corpus lies, "" if it is not here.
 func corpusFolder(t *testing.T, name string) string {
 	t.Helper()
-	folders := []string{os.Getenv("VRAMSCOPE_CORPUS"), filepath.Join("..", "..", "..", "shared/data")}
+	folders := []string{os.Getenv("VRAMSCOPE_CORPUS"), filepath.FromSlash("../../../shared/data")}
 	for _, f := range folders {
 		if f == "" {
 			continue

@@ -66,7 +66,7 @@ type noteJSON struct {
 // noteKinds are the stable names of notes.
 var noteKinds = map[oomlog.NoteKind]string{
 	oomlog.NoteSoftBFC: "bfc-not-a-failure", oomlog.NoteCacheFlush: "cache-flush", oomlog.NoteSkippedPlan: "skipped-tactic",
-	oomlog.NoteTable: "device-table", oomlog.NoteSummary: "memory-summary",
+	oomlog.NoteGrowth: "growth", oomlog.NoteTable: "device-table", oomlog.NoteSummary: "memory-summary",
 }
 
 func writeJSON(w io.Writer, name string, log *oomlog.Log, findings []Finding) error {

@@ -35,6 +35,11 @@ func remedies(m *oomlog.Message, j *Judgement) []string {
 		return hostRemedies(m)
 	case NonAllocator:
 		return libraryRemedies(m)
+	case Leak:
+		return []string{
+			"Look for what a step keeps: losses kept as tensors instead of numbers (.item()), outputs in lists, graphs retained, hooks, caches keyed by shape.",
+			"Record two steps, late in the run, and compare: the same stack with more blocks is the one (vramscope diff).",
+		}
 	}
 	return partialRemedies(m)
 }

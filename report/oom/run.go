@@ -34,11 +34,12 @@ func Read(name string, r io.Reader) (*Report, error) {
 	return report, err
 }
 
-// Found tells whether a GPU's memory ran out. The host's memory, and tables that show a device to be in
-// use, do not count.
+// Found tells whether a GPU's memory ran out. The host's memory does not count, nor do tables that show a
+// device to be in use and readings that grow.
 func (r *Report) Found() bool {
 	for i := range r.Findings {
-		if c := r.Findings[i].Message.Cause; c != oomlog.CauseHost && c != oomlog.CauseOrphan {
+		m := &r.Findings[i].Message
+		if m.Cause != oomlog.CauseHost && m.Cause != oomlog.CauseGrowth && m.Framework != "nvidia" {
 			return true
 		}
 	}

@@ -211,6 +211,7 @@ var noteTexts = map[oomlog.NoteKind]string{
 	oomlog.NoteSkippedPlan: "TensorRT skipped a tactic that needs more memory than there was",
 	oomlog.NoteTable:       "a table of what the devices hold; nothing in it says that something failed",
 	oomlog.NoteSummary:     "a memory_summary that counts no failure",
+	oomlog.NoteGrowth:      "what is in use grows with every reading from here on, by about as much each time: a leak may be behind the failure",
 }
 
 func (p *printer) notes(notes []oomlog.Note) {
@@ -219,7 +220,7 @@ func (p *printer) notes(notes []oomlog.Note) {
 	for i, n := range notes {
 		if i == 0 {
 			p.line("")
-			p.line("Not failures:")
+			p.line("Also seen, no failures:")
 		}
 		times := ""
 		if n.Count > 1 {

@@ -29,7 +29,7 @@ const (
 	PlatformLimit     Verdict = "platform-limit"     // one allocation above what the platform allows at once
 	HostOOM           Verdict = "host-oom"           // the host's memory
 	NonAllocator      Verdict = "non-allocator"      // a library was refused, not the allocator
-	Leak              Verdict = "leak"               // use grows from one message to the next until it fails
+	Leak              Verdict = "leak"               // what is in use only ever grows
 	UnknownPartial    Verdict = "unknown-partial"    // the message lacks the numbers
 )
 
@@ -126,6 +126,8 @@ func byCause(m *oomlog.Message) (Verdict, bool) {
 		return OtherProcess, true
 	case oomlog.CauseStartup:
 		return OutsideAllocator, true
+	case oomlog.CauseGrowth:
+		return Leak, true
 	}
 	if tooLargeForAny(m) {
 		return ImpossibleRequest, true

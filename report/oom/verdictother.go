@@ -43,6 +43,8 @@ func (j *Judgement) pool(m *oomlog.Message) {
 	case m.Capacity.Known && tried.Known && tried.Low > m.Capacity.High,
 		m.Limit.Known && tried.Known && tried.Low > m.Limit.High:
 		j.set(ImpossibleRequest, RuleImpossible)
+	case m.StartFree.Known && 2*m.StartFree.Bytes < m.StartCapacity.Bytes:
+		j.set(OtherProcess, RuleOutside) // taken before this process took anything
 	case !tried.Known:
 		j.set(UnknownPartial, RulePartial)
 	case m.Free.Known && !m.Limit.Known && m.Free.Bytes >= tried.Bytes:

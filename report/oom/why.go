@@ -65,18 +65,29 @@ func headline(m *oomlog.Message, j *Judgement) string {
 		return join("the platform does not give that much in one piece")
 	case HostOOM:
 		return join("the host's memory ran out, not the GPU's")
+	case Leak:
+		return fmt.Sprintf("a leak: %s more in use with every reading, %d in a row", amount(perReading(m)), m.Readings)
 	case NonAllocator:
 		return holderLibrary(m) + " got no memory, not the framework's allocator"
 	}
 	return join("out of memory") + "; the message does not say why"
 }
 
+// perReading is by how much readings grow on average.
+func perReading(m *oomlog.Message) int64 {
+	return (m.Allocated.Bytes - m.AtFirst.Bytes) / int64(max(1, m.Readings-1))
+}
+
 func otherHeadline(m *oomlog.Message, j *Judgement, wanted string) string {
 	switch {
 	case m.Cause == oomlog.CauseContext:
 		return "the device was full before this process began"
-	case m.Cause == oomlog.CauseOrphan:
+	case m.Cause == oomlog.CauseOrphan && m.Framework == "nvidia":
 		return fmt.Sprintf("%s in use by no listed process", amount(m.Process.Bytes))
+	case m.Cause == oomlog.CauseOrphan:
+		return fmt.Sprintf("out of memory, with %s on the device in use by no listed process", amount(m.Process.Bytes))
+	case m.StartFree.Known:
+		return fmt.Sprintf("the device was taken before this process began: %s of %s free", amount(m.StartFree.Bytes), amount(m.StartCapacity.Bytes))
 	case j.Others.Known && j.Biggest.PID != 0:
 		return fmt.Sprintf("another process has the memory: %s, process %d holds %s", wanted, j.Biggest.PID, amount(j.Biggest.Size.Bytes))
 	}
@@ -240,6 +251,8 @@ func whyGenuine(m *oomlog.Message) string {
 
 func whyOutside(m *oomlog.Message, j *Judgement) string {
 	switch {
+	case m.StartFree.Known && j.Verdict == OtherProcess:
+		return fmt.Sprintf("When the program started, only %s of the device's %s was free: others had the rest before it took anything.", amount(m.StartFree.Bytes), amount(m.StartCapacity.Bytes))
 	case m.Framework == "paddle":
 		return fmt.Sprintf("%s is in use on the device, only %s of it by this process.", amount(m.Process.Bytes), amount(m.Allocated.Bytes))
 	case !j.Outside.Known:

@@ -20,6 +20,9 @@ func whyCause(m *oomlog.Message) string {
 	case oomlog.CauseStartup:
 		return fmt.Sprintf("vLLM was to take %s of %s, and only %s was free when it started: %s was in use before, by something else (a desktop, another engine, one that has not ended).",
 			amount(m.Requested.Bytes), amount(m.Capacity.Bytes), amount(m.Free.Bytes), amount(m.Capacity.Bytes-m.Free.Bytes))
+	case oomlog.CauseGrowth:
+		return fmt.Sprintf("From %s to %s in %d readings, every one larger than the one before and by about as much: %s each. Warming up ends after a few steps; this does not. Nothing has failed yet in this log.",
+			amount(m.AtFirst.Bytes), amount(m.Allocated.Bytes), m.Readings, amount(perReading(m)))
 	case oomlog.CauseLibrary:
 		return whyLibrary(m)
 	case oomlog.CausePlatform:

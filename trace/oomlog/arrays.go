@@ -141,3 +141,37 @@ func parseRMM(v *view) (found, bool) {
 	}
 	return m, named
 }
+
+// parseJulia reads CUDA.jl's message: "Out of GPU memory trying to allocate 190.735 MiB", "Effective GPU
+// memory usage: 99.35% (7.790 GiB/7.840 GiB)", "Memory pool usage: 6.200 GiB (6.500 GiB reserved)".
+func parseJulia(v *view) (found, bool) {
+	const key = "outofgpumemorytryingtoallocate"
+	a := v.anchor(key, 60, 0)
+	if a < 0 {
+		return found{}, false
+	}
+	m := found{Message: Message{Framework: "cuda.jl", Backend: "cuda", Device: -1, Cause: CauseStream, Format: "CUDA.jl"}, start: a}
+	m.Requested, m.end = v.size(a + len(key))
+	if i := v.index("effectivegpumemoryusage:", m.end, m.end+40); i >= 0 {
+		if open := v.index("(", i, i+40); open >= 0 {
+			used, p := v.size(open + 1)
+			if p, ok := v.take(p, "/"); ok {
+				m.Capacity, m.end = v.size(p)
+				m.Free = m.Capacity.Minus(used).AtLeastZero()
+			}
+		}
+	}
+	if i := v.index("memorypoolusage:", m.end, m.end+40); i >= 0 {
+		var p int
+		m.Allocated, p = v.size(i + len("memorypoolusage:"))
+		m.end = p
+		if p, ok := v.take(p, "("); ok {
+			if m.Reserved, p = v.size(p); m.Reserved.Known {
+				m.end = p
+				m.Unallocated = m.Reserved.Minus(m.Allocated).AtLeastZero()
+				m.Cause = CauseAllocator
+			}
+		}
+	}
+	return m, m.Requested.Known
+}

@@ -16,13 +16,15 @@ type collector struct {
 	dump     bfcDump
 	dumpInto int // index of the message that the dump belongs to, plus one
 
-	softBFC   bool         // TensorFlow's pool was short before
-	limits    map[int]Size // TensorFlow's pools by device
-	lastTF    int          // index plus one of the last driver error of TensorFlow
-	lastTFLow int64        // and the size it was about
-	orphans   []Message
-	summaries []Message
-	notes     [numNotes]Note
+	softBFC               bool         // TensorFlow's pool was short before
+	limits                map[int]Size // TensorFlow's pools by device
+	startTotal, startFree Size         // what TensorFlow found on its device; several devices: the first
+	lastTF                int          // index plus one of the last driver error of TensorFlow
+	lastTFLow             int64        // and the size it was about
+	orphans               []Message
+	summaries             []Message
+	growth                growth
+	notes                 [numNotes]Note
 }
 
 // add takes a message in, whose text in the log is raw.
@@ -45,6 +47,7 @@ func (c *collector) add(m Message, raw []byte) {
 		} else if limit, ok := c.limits[0]; ok && m.Device < 0 && len(c.limits) == 1 {
 			m.Limit = limit
 		}
+		m.StartCapacity, m.StartFree = c.startTotal, c.startFree
 	}
 	key := fingerprint(&m)
 	if i, ok := c.index[key]; ok {
@@ -295,6 +298,13 @@ func (c *collector) poolLimit(device int, limit Size) {
 	}
 }
 
+// atStart remembers what TensorFlow found on its device.
+func (c *collector) atStart(total, free Size) {
+	if !c.startTotal.Known {
+		c.startTotal, c.startFree = total, free
+	}
+}
+
 // orphan takes in a table's row; of several for one device the last counts.
 func (c *collector) orphan(m Message) {
 	for i := range c.orphans {
@@ -344,7 +354,14 @@ func (c *collector) finish() Log {
 		numbers = numbers || len(c.summaries) > 0
 	}
 	if !numbers {
-		c.log.Messages = append(c.log.Messages, c.orphans...)
+		c.settleOrphans()
+	}
+	if m, ok := c.growth.leak(); ok {
+		if len(c.log.Messages) == 0 {
+			c.log.Messages = append(c.log.Messages, m)
+		} else {
+			c.note(NoteGrowth, m.Line)
+		}
 	}
 	sort.SliceStable(c.log.Messages, func(i, j int) bool { return c.log.Messages[i].Line < c.log.Messages[j].Line })
 	for _, n := range c.notes {
@@ -353,4 +370,30 @@ func (c *collector) finish() Log {
 		}
 	}
 	return c.log
+}
+
+// settleOrphans gives the memory that nobody holds to the messages that have no numbers of their own, for
+// it is their likely reason; without such a message each device is a message of its own.
+func (c *collector) settleOrphans() {
+	given := false
+	for i := range c.log.Messages {
+		m := &c.log.Messages[i]
+		if m.Cause != CauseMarker && m.Cause != CauseContext || len(c.orphans) == 0 {
+			continue
+		}
+		o := &c.orphans[0]
+		for k := range c.orphans {
+			if c.orphans[k].Device == m.Device {
+				o = &c.orphans[k]
+			}
+		}
+		m.Cause, m.Capacity, m.Process = CauseOrphan, o.Capacity, o.Process
+		if m.Device < 0 {
+			m.Device = o.Device
+		}
+		given = true
+	}
+	if !given {
+		c.log.Messages = append(c.log.Messages, c.orphans...)
+	}
 }

@@ -9,11 +9,14 @@ func indexString(text []byte, s string) int { return bytes.Index(text, []byte(s)
 func parseCUDAGeneric(v *view) (found, bool) {
 	for _, shape := range [...]struct{ key, format string }{
 		{"cuda_error_out_of_memory", "CUDA driver"},
+		{"cumemallocfailed:outofmemory", "CUDA driver"},
+		{"cuctxcreatefailed:outofmemory", "CUDA driver"},
 		{"cudaerrormemoryallocation", "CUDA runtime"},
 		{"hiperroroutofmemory", "HIP runtime"},
 		{"cudamallocfailed:outofmemory", "cudaMalloc"},
 		{"cudamallocretryfailed:outofmemory", "cudaMalloc"},
 		{"cudafailure2:outofmemory", "CUDA runtime"},
+		{"failed.status:outofmemory", "CUDA runtime"},
 		{"cudaruntimeerror:outofmemory", "CUDA runtime"},
 		{"cuda:outofmemory", "CUDA runtime"},
 		{"failed:outofmemory", "CUDA runtime"},
@@ -44,9 +47,29 @@ func parseCUDAGeneric(v *view) (found, bool) {
 		if indexString(v.text[lo:a], "onnxruntime") >= 0 {
 			m.Framework = "onnxruntime"
 		}
-		return found{m, a, end}, true
+		f := found{m, a, end}
+		v.context(&f)
+		return f, true
 	}
 	return found{}, false
+}
+
+// context recognises that it was the CUDA context itself that could not be made: nothing of this process is
+// on the device yet, so others have it.
+func (v *view) context(m *found) {
+	near := v.text[max(0, m.start-90):m.end]
+	for _, call := range [...]string{"primaryctxretain", "cuctxcreate", "cudasetdevice", "cudagetdevicecount", "initializingstreamexecutor"} {
+		if indexString(near, call) < 0 {
+			continue
+		}
+		m.Cause, m.Format = CauseContext, "CUDA context"
+		if i := v.index("totalmemoryreported:", m.end, m.end+40); i >= 0 {
+			if s, p := v.bytesAt(i + len("totalmemoryreported:")); s.Known {
+				m.Capacity, m.end = s, p
+			}
+		}
+		return
+	}
 }
 
 // looksReported tells an error that a program reports from a line of source code or an explanation that
@@ -112,7 +135,7 @@ func parseNCCL(v *view) (found, bool) {
 		}
 		if key[:4] == "cuda" {
 			before := v.text[max(0, a-400):a]
-			if indexString(before, "nccl") < 0 {
+			if indexString(before, "nccl") < 0 && !v.endsWith(a, "lasterror:") {
 				continue
 			}
 		}

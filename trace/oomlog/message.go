@@ -32,6 +32,7 @@ const (
 	CauseHost                   // the memory of the host ran out, not the GPU's
 	CauseOrphan                 // a table shows memory in use that none of the listed processes holds
 	CauseSummary                // a table of PyTorch's counters, with failures counted
+	CauseGrowth                 // no failure yet: readings of the memory in use that only ever grow
 )
 
 // Process is another process on the device, as a message lists it.
@@ -75,8 +76,13 @@ type Message struct {
 	Plan         Size // what a compiled program needs in all (XLA)
 
 	PeakAllocated, PeakReserved Size // the most there ever was (memory_summary)
+	AtFirst                     Size // the first of the readings, of which Allocated is the last (CauseGrowth)
+	Readings                    int  // how many
 
 	Others []Process
+
+	// What the device had when the program started (TensorFlow 1), before it took anything.
+	StartCapacity, StartFree Size
 
 	Hint        Hint
 	HidesLimit  bool // this version does not print a limit even if one is set

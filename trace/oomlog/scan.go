@@ -33,6 +33,7 @@ const (
 	NoteSkippedPlan                 // TensorRT skipped a tactic that needs too much
 	NoteTable                       // a table of nvidia-smi or gpustat
 	NoteSummary                     // a memory_summary without failures
+	NoteGrowth                      // readings of the memory in use that only ever grow, before a failure
 	numNotes
 )
 
@@ -61,7 +62,7 @@ func Scan(r io.Reader) (Log, error) {
 		return Log{}, err
 	}
 	s := &scanner{r: plain, buf: make([]byte, 0, blockSize+lookahead+beforeSize)}
-	s.collect.dump.device, s.stat = -1, -1
+	s.collect.dump.device, s.stat, s.lastReading = -1, -1, -1
 	s.run()
 	s.collect.log.Lines = s.lines(len(s.buf))
 	if n := len(s.buf); n > 0 && s.buf[n-1] != '\n' {
@@ -88,6 +89,8 @@ type scanner struct {
 	counted int // lines before this place in buf are in lineNo
 	lineNo  int
 	stat    int // the next place where gpustatWord stands, -1 if that is to be found out
+
+	lastReading int64 // where in the log the last line with a reading begins
 
 	view    view
 	collect collector

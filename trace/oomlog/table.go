@@ -34,6 +34,7 @@ var stops = newNeedleSet([]needle{
 	{text: "maximum allowed buf", parsers: []parser{parseMLX}},
 	{text: "gpu video memory", parsers: []parser{parseDirectML}},
 	{text: "enough memory to handle", parsers: []parser{parseVLLM}},
+	{text: "of gpu memory tr", parsers: []parser{parseJulia}},
 	{text: "nvml_success", parsers: []parser{parseAssert}},
 	{text: "nvmapmemalloc", parsers: []parser{parseNvMap}},
 	{text: "invalid buffer size", parsers: []parser{parseMPSBuffer}},
@@ -67,9 +68,24 @@ var stops = newNeedleSet([]needle{
 	{text: "of in-use chunks", lines: (*scanner).bfcLines},
 	{text: "maxinuse:", lines: (*scanner).bfcStats},
 	{text: "device:gpu:", lines: (*scanner).tfDevice},
+	{text: "freememory: ", lines: (*scanner).tfProperties},
 	{text: "nvidia-smi", lines: (*scanner).gpuTable},
 	{text: "memory summary, dev", lines: (*scanner).summary},
 	{text: "cache flushes", lines: (*scanner).cacheFlush},
+	{text: "memory usage", lines: (*scanner).reading},
+	{text: "memory_usage", lines: (*scanner).reading},
+	{text: "memory used", lines: (*scanner).reading},
+	{text: "memory_used", lines: (*scanner).reading},
+	{text: "used memory", lines: (*scanner).reading},
+	{text: "gpu memory", lines: (*scanner).reading},
+	{text: "gpu_memory", lines: (*scanner).reading},
+	{text: "cuda memory", lines: (*scanner).reading},
+	{text: "memory alloc", lines: (*scanner).reading},
+	{text: "memory_alloc", lines: (*scanner).reading},
+	{text: "mem_alloc", lines: (*scanner).reading},
+	{text: "mem_usage", lines: (*scanner).reading},
+	{text: "memory consum", lines: (*scanner).reading},
+	{text: "current memory", lines: (*scanner).reading},
 })
 
 // gpustatWord stands in every line of gpustat; gpustatStop is its number beside those of the needles.
@@ -138,6 +154,26 @@ func (s *scanner) tfDevice(at int) int {
 		v.mark = 0
 		if device, limit, ok := parseTFDevice(v); ok {
 			s.collect.poolLimit(device, limit)
+			return end
+		}
+	}
+	return at
+}
+
+// tfProperties reads what TensorFlow 1 prints of a device before it uses it: "totalMemory: 10.92GiB
+// freeMemory: 66.19MiB".
+func (s *scanner) tfProperties(at int) int {
+	line, end := s.lineAround(at)
+	v := &s.view
+	v.flatten(line, 0)
+	i := v.index("totalmemory:", 0, len(v.text))
+	if i < 0 {
+		return at
+	}
+	total, p := v.size(i + len("totalmemory:"))
+	if p, ok := v.take(p, "freememory:"); ok && total.Known {
+		if free, _ := v.size(p); free.Known {
+			s.collect.atStart(total, free)
 			return end
 		}
 	}
@@ -221,4 +257,18 @@ func (s *scanner) cacheFlush(at int) int {
 	}
 	s.collect.note(NoteCacheFlush, s.lines(at)+1)
 	return end
+}
+
+// reading takes in a line that says how much memory is in use. The search goes on within the line.
+func (s *scanner) reading(at int) int {
+	line, end := s.lineAround(at)
+	start := end - len(line)
+	if end <= len(s.buf) && end > 0 && s.buf[end-1] == '\n' {
+		start--
+	}
+	if s.lastReading != s.base+int64(start) { // one reading a line
+		s.lastReading = s.base + int64(start)
+		s.collect.growth.read(line, at-start+9, s.lines(start)+1)
+	}
+	return at
 }
