@@ -123,11 +123,17 @@ func analyzeDevice(t *trace.Trace, dev *trace.Device, cfg config.Config, o Optio
 	d.End.Requested = d.End.Holders.Requested
 	d.fragmentation(cfg, o, p.reserved.event)
 	d.OOMs = d.outOfMemory(p.failed)
+	for i := range min(len(d.OOMs), mostHolders) {
+		d.OOMs[i].Holders = d.holders(d.OOMs[i].Event)
+	}
 	if o.Replay {
 		d.Help = d.help(o)
 	}
 	return d
 }
+
+// mostHolders is for how many out-of-memory events the holders are listed.
+const mostHolders = 4
 
 // initialMoment is the state before the first event.
 func initialMoment(f *simulate.Following) moment {

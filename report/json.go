@@ -115,6 +115,8 @@ type oomJSON struct {
 	Largest    int64  `json:"largest_free_bytes"`
 	Verdict    string `json:"verdict"`
 	Why        string `json:"why"`
+
+	ByStack []stackJSON `json:"by_stack"`
 }
 
 type helpJSON struct {
@@ -192,6 +194,7 @@ func (a *Analysis) deviceJSON(d *Device) deviceJSON {
 		j.OOMs = append(j.OOMs, oomJSON{
 			Event: o.Event, TimeUS: timeOf(o.Time), Requested: o.Requested, Tried: o.Tried, Allocated: o.Allocated,
 			Reserved: o.Reserved, DeviceFree: atLeast(o.DeviceFree, 1), Largest: o.LargestFree, Verdict: o.Verdict, Why: o.Why,
+			ByStack: stackList(stacks, o.Holders),
 		})
 	}
 	for _, h := range d.Help {

@@ -21,6 +21,7 @@ type OOM struct {
 	LargestFree int64 // the largest free block held then, in any pool
 	Verdict     string
 	Why         string
+	Holders     Holders // of the first few
 }
 
 // The verdicts, as in the rest of the tool.

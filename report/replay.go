@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"io"
+	"path/filepath"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -140,7 +142,7 @@ func (r *Replays) WriteJSON(w io.Writer) error {
 // WriteText renders replays for people, as a table.
 func (r *Replays) WriteText(w io.Writer, style Style) error {
 	p := &page{w: w, style: style}
-	p.line("%s", p.bold(fmt.Sprintf("%s · device %d · %s · recorded peak %s reserved, %s allocated", r.File, r.Device,
+	p.line("%s", p.bold(fmt.Sprintf("%s · device %d · %s · recorded peak %s reserved, %s allocated", filepath.Base(r.File), r.Device,
 		plural(r.Events, "event"), Bytes(r.Recorded), Bytes(r.Live))))
 	p.line("%s", r.under())
 	p.line("")
@@ -163,7 +165,9 @@ func (r *Replays) WriteText(w io.Writer, style Style) error {
 	if style.Markdown {
 		p.line("%s", t.RenderMarkdown())
 	} else {
-		p.line("%s", t.Render())
+		for _, l := range strings.Split(t.Render(), "\n") {
+			p.line("%s", strings.TrimRight(l, " "))
+		}
 	}
 	r.notes(p)
 	return p.err

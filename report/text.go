@@ -100,46 +100,44 @@ func (a *Analysis) device(p *page, d *Device) {
 	if len(a.Devices) > 1 {
 		p.line("%s", p.bold(fmt.Sprintf("Device %d", d.Index)))
 	}
-	peak := d.PeakReserved
-	lost := peak.Reserved - peak.Allocated
-	p.line("%s", p.bold(fmt.Sprintf("Peak %s allocated, %s reserved: %s (%s) of it not in use at that moment.",
-		Bytes(d.PeakAllocated.Allocated), Bytes(peak.Reserved), Bytes(lost), percent(lost, peak.Reserved))))
+	most, held := d.PeakAllocated.Allocated, d.PeakReserved.Reserved
+	p.line("%s", p.bold(fmt.Sprintf("Peak %s allocated, %s reserved: %s (%s) more than was ever in use.",
+		Bytes(most), Bytes(held), Bytes(held-most), percent(held-most, held))))
 	d.failures(p)
 	d.helps(p)
 	p.line("")
-	a.holders(p, "At the peak"+d.when(d.PeakAllocated), d.PeakAllocated)
+	a.holders(p, "At the peak"+d.when(d.PeakAllocated.Event), d.PeakAllocated.Allocated, d.PeakAllocated.Holders)
+	if len(d.OOMs) > 0 && d.OOMs[0].Holders.ByStack != nil && d.OOMs[0].Allocated != d.PeakAllocated.Allocated {
+		first := d.OOMs[0]
+		a.holders(p, "When it ran out"+d.when(first.Event), first.Allocated, first.Holders)
+	}
 	d.fragments(p, a.Trace.Stacks)
 	d.ending(p)
 }
 
-// when says at which moment of the recording something was.
-func (d *Device) when(k Peak) string {
-	if k.Event < 0 {
+// when says at which moment of the recording an event was.
+func (d *Device) when(event int) string {
+	if event < 0 {
 		return " (before recording began)"
 	}
-	start := d.Trace.Events.At(0).Time
-	if k.Time == 0 || start == 0 {
-		return fmt.Sprintf(" (event %s)", Count(k.Event))
+	start, at := d.Trace.Events.At(0).Time, d.Trace.Events.At(event).Time
+	if at == 0 || start == 0 {
+		return fmt.Sprintf(" (event %s)", Count(event))
 	}
-	return fmt.Sprintf(" (+%s, event %s)", Span(time.Duration(k.Time-start)), Count(k.Event))
+	return fmt.Sprintf(" (+%s, event %s)", Span(time.Duration(at-start)), Count(event))
 }
 
 func (d *Device) failures(p *page) {
 	if len(d.OOMs) == 0 {
 		return
 	}
-	start := d.Trace.Events.At(0).Time
 	first := d.OOMs[0]
-	at := fmt.Sprintf("at event %s", Count(first.Event))
-	if first.Time > start {
-		at = "at +" + Span(time.Duration(first.Time-start))
-	}
 	free := "unknown"
 	if first.DeviceFree > 0 {
 		free = Bytes(first.DeviceFree)
 	}
-	p.line("%s", p.bold(fmt.Sprintf("Ran out of memory %s: asked %s, %s free on the device, %s reserved but not usable (largest piece %s).",
-		at, Bytes(first.Requested), free, Bytes(first.Unusable()), Bytes(first.LargestFree))))
+	p.line("%s", p.bold(fmt.Sprintf("Ran out of memory%s: asked %s, %s free on the device, %s reserved but not usable (largest piece %s).",
+		d.when(first.Event), Bytes(first.Requested), free, Bytes(first.Unusable()), Bytes(first.LargestFree))))
 	p.line("  %s: %s.", first.Verdict, first.Why)
 	if n := len(d.OOMs) - 1; n > 0 {
 		p.line("  And %s after that; the program went on.", plural(n, "time"))
@@ -166,17 +164,16 @@ func (d *Device) helps(p *page) {
 	}
 }
 
-func (a *Analysis) holders(p *page, title string, k Peak) {
+func (a *Analysis) holders(p *page, title string, allocated int64, h Holders) {
 	rows := p.style.Rows
 	if rows == 0 {
 		rows = 10
 	}
-	h := k.Holders
-	p.line("%s: %s by the line that allocated", p.bold(title), Bytes(k.Allocated))
+	p.line("%s: %s by the line that allocated", p.bold(title), Bytes(allocated))
 	p.fence()
 	groups := groupByPlace(a.Trace.Stacks, h.ByStack)
 	row := func(n int64, what string, blocks int) {
-		p.line("  %10s  %5s  %7s  %s", Bytes(n), percent(n, k.Allocated), Count(blocks), what)
+		p.line("  %10s  %5s  %7s  %s", Bytes(n), percent(n, allocated), Count(blocks), what)
 	}
 	p.line("  %10s  %5s  %7s  %s", "bytes", "share", "blocks", "where")
 	for i, g := range groups {
@@ -195,14 +192,18 @@ func (a *Analysis) holders(p *page, title string, k Peak) {
 		row(h.Before, "before recording began", h.BeforeBlocks)
 	}
 	if h.Unattributed > 0 {
-		row(h.Unattributed, "recorded without a call stack", h.Unknown)
+		why := "no call stack was recorded (the backward pass has none)"
+		if len(h.ByStack) == 0 {
+			why = "recorded without call stacks"
+		}
+		row(h.Unattributed, why, h.Unknown)
 	}
 	p.fence()
 }
 
 func (d *Device) fragments(p *page, stacks *trace.Stacks) {
 	f := d.Fragmentation
-	p.line("%s: %s", p.bold("Reserved but not in use at the reserved peak"+d.when(d.PeakReserved)),
+	p.line("%s: %s", p.bold("Reserved but not in use at the reserved peak"+d.when(d.PeakReserved.Event)),
 		Bytes(f.Stranded+f.Cached+f.Pending))
 	p.fence()
 	p.line("  %10s  stranded: free, in segments that something in use keeps", Bytes(f.Stranded))

@@ -2,6 +2,7 @@ package report
 
 import (
 	"io"
+	"path/filepath"
 
 	"github.com/vramscope/vramscope/allocators/caching"
 	"github.com/vramscope/vramscope/allocators/caching/config"
@@ -177,7 +178,7 @@ func (v *Verification) WriteText(w io.Writer, style Style) error {
 		if i > 0 {
 			p.line("")
 		}
-		p.line("%s", p.bold(v.File+" · device "+Count(d.Index)+": "+verdict))
+		p.line("%s", p.bold(filepath.Base(v.File)+" · device "+Count(d.Index)+": "+verdict))
 		tally := func(what string, t simulate.Tally) {
 			if t.Checked > 0 {
 				p.line("  %11s of %11s  %s", Count(t.Matched), Count(t.Checked), what)

@@ -159,7 +159,7 @@ func (f *follower) accept(e *trace.Event, reserved int64, x explanation) {
 		}
 	}
 	if f.bounds.Limit < 0 && f.bounds.Capacity == 0 && !x.emptied && f.a.Detail().NumAllocRetries > f.retries {
-		f.assume("the device or a limit refused memory where the recording shows a flush or a failure")
+		f.assume("no limit is known: memory is taken to have been refused where the recording shows a flush or a failure")
 		f.doubtful = f.doubtful || reserved+tried < f.bounds.High
 		f.bounds.High = min(f.bounds.High, reserved+tried)
 	}
