@@ -22,7 +22,8 @@ type Setting struct {
 
 // ReplayOptions say what to replay under.
 type ReplayOptions struct {
-	Settings      []Setting // none: the recording's own
+	Models        []string  // names of allocators; none: PyTorch's
+	Settings      []Setting // for PyTorch's; none: the recording's own
 	Limit         int64     // bytes the process may reserve, negative for no limit
 	Memory        int64     // bytes the device can give, 0 for no limit
 	RecordedLimit int64     // bytes the process could reserve when it was recorded, negative if not known
@@ -58,10 +59,21 @@ func Replay(file string, t *trace.Trace, d *trace.Device, o ReplayOptions) *Repl
 	if len(settings) == 0 {
 		settings = []Setting{{Text: confText(f.Config), Config: f.Config}}
 	}
+	models := o.Models
+	if len(models) == 0 {
+		models = []string{simulate.Caching}
+	}
 	around := f.Surroundings()
-	for _, s := range settings {
-		p := f.Requests.Predict(around, simulate.WhatIf{Config: s.Config, Limit: o.Limit, Memory: o.Memory})
-		r.Runs = append(r.Runs, ReplayRun{Allocator: "caching", Setting: s, Prediction: p})
+	for _, name := range models {
+		m, _ := simulate.FindModel(name)
+		under := settings
+		if !m.Settings {
+			under = []Setting{{Config: f.Config}}
+		}
+		for _, s := range under {
+			p := f.Requests.Predict(around, simulate.WhatIf{Model: name, Config: s.Config, Limit: o.Limit, Memory: o.Memory})
+			r.Runs = append(r.Runs, ReplayRun{Allocator: name, Setting: s, Prediction: p})
+		}
 	}
 	return r
 }
@@ -150,16 +162,11 @@ func (r *Replays) WriteText(w io.Writer, style Style) error {
 	t.SetStyle(table.StyleLight)
 	t.Style().Options = table.OptionsNoBordersAndSeparators
 	t.Style().Format.Header = text.FormatDefault
-	t.AppendHeader(table.Row{"setting", "peak reserved", "range", "not in use", "device calls", "retries", "finishes"})
+	t.AppendHeader(table.Row{"allocator", "peak reserved", "range", "over live", "device calls", "retries", "finishes"})
 	t.SetColumnConfigs(rightAligned(2, 6))
 	for _, x := range r.Runs {
-		conf := x.Setting.Text
-		if conf == "" {
-			conf = "(default)"
-		}
 		s := x.Stats
-		lost := s.AtPeak.Stranded + s.AtPeak.Cached + s.AtPeak.Pending
-		t.AppendRow(table.Row{conf, Bytes(s.Reserved.Peak), showRange(x.Prediction), Bytes(lost),
+		t.AppendRow(table.Row{r.label(x), Bytes(s.Reserved.Peak), showRange(x.Prediction), percent(s.Reserved.Peak-r.Live, r.Live),
 			Count(int(s.DeviceAllocs + s.DeviceFrees)), Count(int(s.Retries)), r.finishes(x)})
 	}
 	if style.Markdown {
@@ -171,6 +178,17 @@ func (r *Replays) WriteText(w io.Writer, style Style) error {
 	}
 	r.notes(p)
 	return p.err
+}
+
+// label names a run: a setting of PyTorch's allocator, or another allocator.
+func (r *Replays) label(x ReplayRun) string {
+	switch {
+	case x.Allocator != simulate.Caching:
+		return x.Allocator
+	case x.Setting.Text == "":
+		return "(default)"
+	}
+	return x.Setting.Text
 }
 
 func rightAligned(from, to int) []table.ColumnConfig {
@@ -248,7 +266,7 @@ func (r *Replays) notes(p *page) {
 // WriteModels lists the allocators that requests can be replayed through.
 func WriteModels(w io.Writer, models []simulate.Model) error {
 	for _, m := range models {
-		if _, err := fmt.Fprintf(w, "%-10s %s\n", m.Name, m.What); err != nil {
+		if _, err := fmt.Fprintf(w, "%-12s %s\n", m.Name, m.What); err != nil {
 			return err
 		}
 	}

@@ -1,24 +1,74 @@
 package simulate
 
+import (
+	"github.com/vramscope/vramscope/allocators"
+	"github.com/vramscope/vramscope/allocators/arena"
+	"github.com/vramscope/vramscope/allocators/bfc"
+	"github.com/vramscope/vramscope/allocators/buddy"
+	"github.com/vramscope/vramscope/allocators/caching"
+	"github.com/vramscope/vramscope/allocators/rmm"
+	"github.com/vramscope/vramscope/allocators/slab"
+	"github.com/vramscope/vramscope/allocators/stream"
+)
+
 // Model is an allocator that requests can be replayed through.
 type Model struct {
-	Name string
-	What string // one line
+	Name     string
+	What     string // one line
+	Settings bool   // it takes PyTorch's settings
+	make     func(driver allocators.Driver, w WhatIf, total int64) allocators.Allocator
 }
+
+// Caching is the name of PyTorch's own allocator.
+const Caching = "caching"
 
 // Models lists them in the order in which they are shown.
 func Models() []Model {
+	arenaOf := func(p arena.Policy) func(allocators.Driver, WhatIf, int64) allocators.Allocator {
+		return func(d allocators.Driver, _ WhatIf, _ int64) allocators.Allocator {
+			return arena.New(d, arena.Config{Policy: p})
+		}
+	}
 	return []Model{
-		{"caching", "PyTorch's CUDACachingAllocator, with every setting (--conf)"},
+		{Caching, "PyTorch's CUDACachingAllocator, with every setting (--conf)", true,
+			func(d allocators.Driver, w WhatIf, total int64) allocators.Allocator {
+				return caching.New(d, caching.Config{Config: w.Config, Limit: w.Limit, DeviceTotal: total})
+			}},
+		{"stream", stream.About, false, func(d allocators.Driver, w WhatIf, _ int64) allocators.Allocator {
+			opt := stream.PyTorch()
+			opt.Limit = max(w.Limit, 0)
+			return stream.New(d, opt)
+		}},
+		{"bfc", bfc.About, false, func(d allocators.Driver, w WhatIf, _ int64) allocators.Allocator {
+			return bfc.New(d, bfc.Config{Limit: max(w.Limit, 0)})
+		}},
+		{"rmm-pool", rmm.PoolAbout, false, func(d allocators.Driver, w WhatIf, _ int64) allocators.Allocator {
+			return rmm.NewPool(d, rmm.PoolConfig{Maximum: max(w.Limit, 0)})
+		}},
+		{"rmm-arena", rmm.ArenaAbout, false, func(d allocators.Driver, w WhatIf, _ int64) allocators.Allocator {
+			return rmm.NewArena(d, rmm.ArenaConfig{})
+		}},
+		{"rmm-binning", rmm.BinningAbout, false, func(d allocators.Driver, w WhatIf, _ int64) allocators.Allocator {
+			return rmm.NewBinning(d, rmm.BinningConfig{Pool: &rmm.PoolConfig{Maximum: max(w.Limit, 0)}})
+		}},
+		{"buddy", buddy.About, false, func(d allocators.Driver, _ WhatIf, _ int64) allocators.Allocator {
+			return buddy.New(d, buddy.Config{})
+		}},
+		{"slab", slab.About, false, func(d allocators.Driver, _ WhatIf, _ int64) allocators.Allocator {
+			return slab.New(d, slab.Config{})
+		}},
+		{"best-fit", arena.About + "; best fit", false, arenaOf(arena.BestFit)},
+		{"first-fit", "the same; first fit", false, arenaOf(arena.FirstFit)},
+		{"next-fit", "the same; next fit", false, arenaOf(arena.NextFit)},
 	}
 }
 
-// HasModel says whether there is one of that name.
-func HasModel(name string) bool {
+// FindModel is the model of a name.
+func FindModel(name string) (Model, bool) {
 	for _, m := range Models() {
 		if m.Name == name {
-			return true
+			return m, true
 		}
 	}
-	return false
+	return Model{}, false
 }

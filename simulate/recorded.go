@@ -36,6 +36,10 @@ func (d *recordedDriver) Alloc(size int64) (uint64, error) {
 			f.fail("size of a segment", fmt.Sprint(size, " bytes"), fmt.Sprint(e.Size, " bytes"))
 			return 0, allocators.ErrNoMemory
 		}
+		if !f.regions.free(e.Addr, size) {
+			f.fail("place of a segment", "memory that is not in use", f.show(f.i))
+			return 0, allocators.ErrNoMemory
+		}
 		return e.Addr, nil
 	}
 	return 0, f.refusedHere("a segment of", size)
@@ -181,12 +185,14 @@ func (f *follower) adoptEvent(e *trace.Event, scored bool, t int) {
 		f.complete(e)
 		return
 	case trace.OpSegmentAlloc:
+		f.vacate(e.Addr, e.Size)
 		f.a.AdoptMalloc(pool, uint32(e.Stream), small, e.Addr, e.Size)
 		f.regions.add(region{addr: e.Addr, size: e.Size, pool: pool, stream: uint32(e.Stream), small: small})
 	case trace.OpSegmentFree:
 		f.a.Forget(e.Addr)
 		f.regions.remove(e.Addr)
 	case trace.OpSegmentMap:
+		f.vacate(e.Addr, e.Size)
 		if r := f.regions.at(e.Addr); r == nil {
 			f.regions.add(region{addr: e.Addr, size: f.spanFrom(e.Addr, f.a.ReservationSize(small)), pool: pool, stream: uint32(e.Stream), small: small, expandable: true})
 		} else {
@@ -220,7 +226,8 @@ func (f *follower) adoptBlock(e *trace.Event) {
 	small := z <= f.a.SmallSize()
 	if f.regions.at(e.Addr) == nil {
 		f.assume("blocks lie in memory of which the recording has no segment")
-		size := f.cfg.SegmentSize(z)
+		f.vacate(e.Addr, z)
+		size := max(z, min(f.cfg.SegmentSize(z), f.regions.room(e.Addr)))
 		f.a.AdoptMalloc(0, uint32(e.Stream), small, e.Addr, size)
 		f.regions.add(region{addr: e.Addr, size: size, stream: uint32(e.Stream), small: small})
 	}

@@ -12,11 +12,22 @@ import (
 	"github.com/vramscope/vramscope/trace"
 )
 
-// WhatIf asks what PyTorch's allocator would have done under other settings, or with other memory.
+// WhatIf asks what an allocator would have done under other settings, or with other memory.
 type WhatIf struct {
+	Model  string // empty is PyTorch's own
 	Config config.Config
 	Limit  int64 // bytes that the process allows itself, negative for no limit
 	Memory int64 // bytes that the device can give, 0 for no limit
+}
+
+func (w WhatIf) isCaching() bool { return w.Model == "" || w.Model == Caching }
+
+// model is the one asked for, PyTorch's if there is no such one.
+func (w WhatIf) model() Model {
+	if m, ok := FindModel(w.Model); ok {
+		return m
+	}
+	return Models()[0]
 }
 
 // Prediction is a replay, and what is unknown about it.
@@ -107,7 +118,10 @@ func (r *Requests) Once(s *Surroundings, w WhatIf) Run {
 // waited.
 func (r *Requests) variants(s *Surroundings, w WhatIf) []sim.Variant {
 	base := sim.Config{Capacity: w.Memory}
-	if s.keeps(w.Config) {
+	if !w.isCaching() && w.Limit >= 0 && (w.Memory == 0 || w.Limit < w.Memory) {
+		base.Capacity = w.Limit // others know of no limit beside the device's
+	}
+	if s.keeps(w) {
 		for i, seg := range r.Device.Initial.Segments {
 			if !seg.Expandable {
 				base.Held = append(base.Held, sim.Range{Addr: s.initial.segments[i].Addr, Size: seg.Size})
@@ -125,7 +139,7 @@ func (r *Requests) variants(s *Surroundings, w WhatIf) []sim.Variant {
 		return sim.Plain(base)
 	}
 	all := sim.Variants(base, int64(r.Device.Events.Len()), s.learned)
-	if s.learned != nil && s.same(w.Config) {
+	if s.learned != nil && s.same(w) {
 		// Under its own settings a recording is itself the best guess of where its memory was.
 		for i, v := range all {
 			if v.Name == sim.AsRecorded {
@@ -134,7 +148,7 @@ func (r *Requests) variants(s *Surroundings, w WhatIf) []sim.Variant {
 			}
 		}
 	}
-	if w.Config.Expandable {
+	if w.Config.Expandable || !w.isCaching() {
 		all = all[:1:1]
 	}
 	if r.Deferred {
@@ -160,13 +174,13 @@ func timings(best sim.Variant) []sim.Variant {
 
 func (r *Requests) play(s *Surroundings, w WhatIf, v sim.Variant) Run {
 	driver := sim.New(v.Config)
-	model := caching.New(driver, caching.Config{Config: w.Config, Limit: w.Limit, DeviceTotal: s.total})
+	model := w.model().make(driver, w, s.total)
 	p := &Player{Requests: r, Model: model, Driver: driver, ShiftFrees: v.ShiftFrees, Seed: v.Seed}
 	if len(v.Config.Events) == 0 {
 		p.Driver = nil
 	}
-	if s.keeps(w.Config) {
-		s.initial.adoptInto(model)
+	if c, ok := model.(*caching.Allocator); ok && s.keeps(w) {
+		s.initial.adoptInto(c)
 	} else if err := p.Start(); err != nil {
 		p.failed(0, err)
 		p.run.Stats = *model.Stats()
@@ -177,13 +191,14 @@ func (r *Requests) play(s *Surroundings, w WhatIf, v sim.Variant) Run {
 
 // keeps says whether the state before the recording is as it would have been under the given settings: it
 // is, if nothing that shapes memory differs.
-func (s *Surroundings) keeps(c config.Config) bool {
-	return len(s.initial.segments) > 0 && s.same(c)
+func (s *Surroundings) keeps(w WhatIf) bool {
+	return len(s.initial.segments) > 0 && s.same(w)
 }
 
 // same says whether settings shape memory as those of the recording do.
-func (s *Surroundings) same(c config.Config) bool {
-	return c.Expandable == s.settings.Expandable &&
+func (s *Surroundings) same(w WhatIf) bool {
+	c := w.Config
+	return w.isCaching() && c.Expandable == s.settings.Expandable &&
 		c.MaxSplitSize == s.settings.MaxSplitSize && c.Roundup == s.settings.Roundup &&
 		c.LargeSegmentSize == s.settings.LargeSegmentSize
 }

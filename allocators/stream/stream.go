@@ -77,6 +77,9 @@ const (
 // KeepAll is a release threshold that keeps everything.
 const KeepAll = int64(math.MaxInt64)
 
+// About is what the model is, in a line.
+const About = "CUDA's stream-ordered pools, as cudaMallocAsync and backend:cudaMallocAsync use them (measured, driver 580)"
+
 // Options are what a program can set. The zero value is a pool as CUDA makes it.
 type Options struct {
 	// ReleaseThreshold is how many bytes a pool may keep when a stream is synchronised: CUDA's

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/vramscope/vramscope/allocators/caching/config"
@@ -49,10 +50,9 @@ waited for other streams complete.`,
 			if err != nil {
 				return err
 			}
-			for _, n := range names {
-				if !simulate.HasModel(n) {
-					return usageError{fmt.Errorf("there is no allocator %q; see vramscope replay --list", n)}
-				}
+			models, err := modelNames(names, len(confs) > 0)
+			if err != nil {
+				return err
 			}
 			t, err := e.open(args[0])
 			if err != nil {
@@ -63,6 +63,7 @@ waited for other streams complete.`,
 				return &inputError{args[0], err}
 			}
 			r := report.Replay(args[0], t, d, report.ReplayOptions{
+				Models:   models,
 				Settings: specs, Limit: limit.or(-1), Memory: memory.or(0), RecordedLimit: recorded.or(limit.or(-1)),
 			})
 			return out.write(e.stdout, func(w io.Writer) error {
@@ -76,7 +77,7 @@ waited for other streams complete.`,
 	out.flags(c)
 	f := c.Flags()
 	f.StringArrayVar(&confs, "conf", nil, "a setting, as in PYTORCH_CUDA_ALLOC_CONF (repeatable; \"\" is the default)")
-	f.StringArrayVar(&names, "allocator", nil, "an allocator of --list (repeatable)")
+	f.StringArrayVar(&names, "allocator", nil, "an allocator of --list, or all (repeatable)")
 	f.BoolVar(&list, "list", false, "list the allocators")
 	f.Var(&limit, "limit", "what the process may reserve at most (its memory fraction, in bytes)")
 	f.Var(&memory, "memory", "what the device can give at most")
@@ -98,6 +99,28 @@ func parseConfs(confs []string) ([]report.Setting, error) {
 			return nil, usageError{errors.New("--conf backend: this is another allocator; see vramscope replay --list")}
 		}
 		out = append(out, report.Setting{Text: text, Config: c, Findings: findings})
+	}
+	return out, nil
+}
+
+// modelNames makes sense of --allocator: names of the list, or all. Settings are PyTorch's allocator's, so
+// asking for some asks for it.
+func modelNames(names []string, settings bool) ([]string, error) {
+	var out []string
+	for _, n := range names {
+		if n == "all" {
+			for _, m := range simulate.Models() {
+				out = append(out, m.Name)
+			}
+			continue
+		}
+		if _, ok := simulate.FindModel(n); !ok {
+			return nil, usageError{fmt.Errorf("there is no allocator %q; see vramscope replay --list", n)}
+		}
+		out = append(out, n)
+	}
+	if settings && len(out) > 0 && !slices.Contains(out, simulate.Caching) {
+		out = append([]string{simulate.Caching}, out...)
 	}
 	return out, nil
 }
