@@ -49,10 +49,16 @@ func place(m *oomlog.Message) string {
 
 // recording says what a snapshot would add to a message of PyTorch on CUDA or ROCm, and how to get one.
 func recording(m *oomlog.Message, j *Judgement) (adds string, lines []string) {
-	if m.Framework != "pytorch" || m.Backend != "cuda" && m.Backend != "hip" || m.Format == "PyTorch cudaMallocAsync" || m.Cause == oomlog.CauseHost || m.Cause == oomlog.CauseHuge {
+	if m.Framework != "pytorch" || m.Backend != "cuda" && m.Backend != "hip" || m.Format == "PyTorch cudaMallocAsync" || m.Format == "PyTorch up to 0.4 (THC)" {
+		return "", nil
+	}
+	switch m.Cause {
+	case oomlog.CauseHost, oomlog.CauseHuge, oomlog.CauseContext, oomlog.CauseOrphan, oomlog.CausePlatform:
 		return "", nil
 	}
 	switch j.Verdict {
+	case ImpossibleRequest:
+		adds = "the line of code that asked for it"
 	case Fragmentation, FragmentationLow:
 		adds = "which live blocks hold the pieces apart, by line of code, and whether another setting would have finished (replayed)"
 	case OutsideAllocator, OtherProcess, FreeButRefused, NonAllocator, Inconsistent, InconsistentVMM:
@@ -60,7 +66,7 @@ func recording(m *oomlog.Message, j *Judgement) (adds string, lines []string) {
 	default:
 		adds = "who holds the memory at that moment, by line of code, whether it grows from step to step, and what would have made it fit (replayed)"
 	}
-	if strings.HasPrefix(m.Format, "PyTorch 1.") || m.Format == "PyTorch up to 0.4 (THC)" {
+	if strings.HasPrefix(m.Format, "PyTorch 1.") {
 		adds += " (from PyTorch 2.1 on)"
 	}
 	return adds, []string{

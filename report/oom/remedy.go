@@ -63,13 +63,13 @@ func genuineRemedies(m *oomlog.Message, j *Judgement) []string {
 
 // hintRemark contradicts the advice that the message itself ends with.
 func hintRemark(m *oomlog.Message) []string {
-	switch m.Hint {
-	case oomlog.HintExpandable, oomlog.HintMaxSplit:
-		if m.Unallocated.Known {
-			return []string{fmt.Sprintf("The advice at the end of the message does not apply: it is about fragmentation, and the %s held unused would not have been enough.", amount(m.Unallocated.Bytes))}
-		}
+	if m.Hint != oomlog.HintExpandable && m.Hint != oomlog.HintMaxSplit || !m.Unallocated.Known {
+		return nil
 	}
-	return nil
+	if m.Unallocated.Bytes+m.Free.Bytes < m.Requested.Bytes {
+		return []string{fmt.Sprintf("The advice at the end of the message does not apply: it is about fragmentation, and the %s held unused would not have been enough.", amount(m.Unallocated.Bytes))}
+	}
+	return []string{fmt.Sprintf("The advice at the end of the message is about fragmentation; all it could win are the %s held unused.", amount(m.Unallocated.Bytes))}
 }
 
 // confName is the environment variable that a build reads.
@@ -155,7 +155,10 @@ func impossibleRemedies(m *oomlog.Message) []string {
 		return []string{"Look for the first error before this one, on all ranks; check sizes that come out of collectives, files and indices."}
 	}
 	do := []string{"Look at the line of code that asks for it: a wrong shape, an unintended broadcast or outer product, a full attention matrix, a length that was never cut."}
-	if m.Framework == "ggml" {
+	switch m.Framework {
+	case "tensorrt":
+		do = []string{"Build the engine for smaller maximum shapes or batches, or with less workspace (memory pool limit)."}
+	case "ggml":
 		do = []string{"Lower the context length or the batch (-c, -ub), or use flash attention (-fa): the buffer grows with their product."}
 	}
 	if m.Capacity.Known && m.Requested.Bytes < 2*m.Capacity.Bytes {

@@ -91,7 +91,11 @@ func Judge(m *oomlog.Message) Judgement {
 	j := Judgement{Outside: m.Capacity.Minus(m.Reserved).Minus(m.Free)}
 	j.splitProcesses(m)
 	if v, ok := byCause(m); ok {
-		j.Verdict, j.Rule = v, RuleCause
+		j.set(v, RuleCause)
+		return j
+	}
+	if tooLargeForAny(m) {
+		j.set(ImpossibleRequest, RuleImpossible)
 		return j
 	}
 	switch m.Cause {
@@ -128,9 +132,6 @@ func byCause(m *oomlog.Message) (Verdict, bool) {
 		return OutsideAllocator, true
 	case oomlog.CauseGrowth:
 		return Leak, true
-	}
-	if tooLargeForAny(m) {
-		return ImpossibleRequest, true
 	}
 	return "", false
 }

@@ -40,6 +40,9 @@ func headline(m *oomlog.Message, j *Judgement) string {
 	case OtherProcess:
 		return otherHeadline(m, j, wanted)
 	case ImpossibleRequest:
+		if m.Requested.Wide > 0 {
+			return "impossible request: more than eight exabytes, a corrupt size"
+		}
 		if m.Cause == oomlog.CauseHuge {
 			return "impossible request: more than an exabyte, a corrupt size"
 		}
@@ -158,7 +161,7 @@ func why(m *oomlog.Message, j *Judgement) string {
 		if room.Known {
 			return fmt.Sprintf("%s in one piece is more than all there is, %s. No setting can serve that.", amount(m.Requested.Bytes), amount(room.Bytes))
 		}
-		return fmt.Sprintf("%s in one piece is more than all there is. No setting can serve that.", amount(m.Requested.Bytes))
+		return fmt.Sprintf("%s in one piece is more than any single device has. No setting can serve that; the size itself is wrong, or far from what was meant.", amount(m.Requested.Bytes))
 	case RuleLimit:
 		return whyLimit(m)
 	case RuleInferredLimit:
