@@ -213,7 +213,7 @@ func (r *Replays) under() string {
 
 func showRange(p simulate.Prediction) string {
 	if p.Low == p.High {
-		return "exact"
+		return "±0"
 	}
 	return Bytes(p.Low) + " – " + Bytes(p.High)
 }

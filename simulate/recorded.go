@@ -189,7 +189,9 @@ func (f *follower) adoptEvent(e *trace.Event, scored bool, t int) {
 		f.a.AdoptMalloc(pool, uint32(e.Stream), small, e.Addr, e.Size)
 		f.regions.add(region{addr: e.Addr, size: e.Size, pool: pool, stream: uint32(e.Stream), small: small})
 	case trace.OpSegmentFree:
-		f.a.Forget(e.Addr)
+		if !f.a.Forget(e.Addr) {
+			f.vacate(e.Addr, e.Size)
+		}
 		f.regions.remove(e.Addr)
 	case trace.OpSegmentMap:
 		f.vacate(e.Addr, e.Size)
@@ -200,7 +202,9 @@ func (f *follower) adoptEvent(e *trace.Event, scored bool, t int) {
 		}
 		f.a.AdoptMap(pool, uint32(e.Stream), small, e.Addr, e.Size)
 	case trace.OpSegmentUnmap:
-		f.a.AdoptUnmap(e.Addr, e.Size)
+		if !f.a.AdoptUnmap(e.Addr, e.Size) {
+			f.vacate(e.Addr, e.Size)
+		}
 	case trace.OpAlloc:
 		f.adoptBlock(e)
 		if scored {
