@@ -132,7 +132,8 @@ type state struct {
 	assumed  map[uint64]slack
 }
 
-// Follow holds the caching model against the recording of one device.
+// Follow holds the caching model against the recording of one device. Where there are only requests, they are
+// counted and nothing is compared.
 func Follow(dev *trace.Device, cfg config.Config, opt FollowOptions) *Following {
 	f := &follower{dev: dev, cfg: cfg, opt: opt, noted: map[string]bool{}}
 	f.bounds = boundsOf(dev, &cfg, opt.Limit, opt.Memory)
@@ -164,7 +165,12 @@ func Follow(dev *trace.Device, cfg config.Config, opt FollowOptions) *Following 
 	f.hook()
 	f.out.Truncated = len(initial.segments) > 0 || len(initial.blocks) > 0 || dev.Overflow
 	f.begin(initial)
-	f.run()
+	if dev.Content == trace.Decisions {
+		f.run()
+	} else {
+		f.i = dev.Events.Len() // nothing was decided here that a model could be held against
+		f.count()
+	}
 	f.finish()
 	return f.out
 }
@@ -487,7 +493,7 @@ func (f *follower) finish() {
 	s.Retries = !f.doubtful
 	f.out.End = f.now
 	f.out.End.Model = f.a
-	if f.dev.HasFinal && f.i >= f.dev.Events.Len() && !s.Abandoned {
+	if f.dev.HasFinal && f.dev.Content == trace.Decisions && f.i >= f.dev.Events.Len() && !s.Abandoned {
 		f.compareFinal()
 	}
 }

@@ -17,8 +17,25 @@ type Source struct {
 	Bytes    int64  // size of the unpacked input
 }
 
+// Content says what a device's events are, and so what can be concluded from them.
+type Content uint8
+
+// The kinds of content.
+const (
+	// Decisions: what a program asked of PyTorch's caching allocator, and all that the allocator did with it.
+	Decisions Content = iota
+	// Requests: what a program asked of some allocator, or of the driver, and gave back. Sizes are as asked,
+	// or rounded already; the source says.
+	Requests
+	// Instant: no events, only what existed at one moment.
+	Instant
+	// Samples: no events, only series of totals.
+	Samples
+)
+
 // Device is one GPU's part of a trace.
 type Device struct {
+	Content   Content
 	Index     int      // the ordinal that the recording program used
 	Events    Events   // in the order in which the allocator did them
 	Streams   []uint64 // handles in ascending order; StreamID indexes it
