@@ -73,19 +73,24 @@ func (v *view) context(m *found) {
 }
 
 // looksReported tells an error that a program reports from a line of source code or an explanation that
-// names it: a report has the word error, fail or check, or a colon, right before the name or after it, and
-// is not compared with anything.
+// names it: a report has a colon or the error's own words beside the name, or says just before that
+// something failed; and it compares the name with nothing.
 func (v *view) looksReported(a, end int) bool {
 	for _, code := range [...]string{"==", "!=", "case", "return", "if(", "::", "catch"} {
 		if v.endsWith(a, code) {
 			return false
 		}
 	}
-	if v.endsWith(a, ":") || v.endsWith(a, "(") || v.endsWith(a, "what()") || v.has(end, ":") || v.has(end, "outofmemory") {
+	if v.endsWith(a, ":") || v.endsWith(a, "what()") || v.has(end, ":") || v.has(end, "outofmemory") || v.has(end, ",outofmemory") {
 		return true
 	}
-	before := v.text[max(0, a-40):a]
-	return indexString(before, "error") >= 0 || indexString(before, "fail") >= 0 || indexString(before, "check") >= 0
+	before := v.text[max(0, a-50):a]
+	for _, said := range [...]string{"error:", "failed:", "exception:", "errorcode", "failedwith", "failedto", "checkfailed", "resultsin", "error["} {
+		if indexString(before, said) >= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // parseLibrary reads the refusals of CUDA's libraries: their handles and workspaces come from the driver,
