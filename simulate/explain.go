@@ -94,6 +94,8 @@ func (f *follower) try(x explanation, t int) bool {
 	if !ok {
 		return false
 	}
+	page := f.a.PageOf(where.small)
+	where.pages = (f.cfg.RoundSize(e.Size) + page - 1) / page * page
 	f.asking = where
 	r := request(e, where.pool)
 	if e.Op == trace.OpOOM {
@@ -225,6 +227,7 @@ type asked struct {
 	pool  uint32
 	small bool
 	sure  bool
+	pages int64 // bytes of the whole pages that it takes in a new reservation
 }
 
 const maxPools = 4
@@ -237,19 +240,19 @@ func (f *follower) askedOf(e *trace.Event, t, choice int) (asked, bool) {
 	small := z <= config.SmallSize
 	if e.Op == trace.OpAlloc {
 		if r := f.regions.at(e.Addr); r != nil {
-			return asked{r.pool, r.small, r.sure}, choice == 0
+			return asked{pool: r.pool, small: r.small, sure: r.sure}, choice == 0
 		}
 	}
 	for i := t - 1; i >= f.i; i-- {
 		if n := f.event(i); n.Op == trace.OpSegmentAlloc || n.Op == trace.OpSegmentMap {
 			if n.Pool != trace.PoolUnknown {
-				return asked{uint32(n.Pool), small, true}, choice == 0
+				return asked{pool: uint32(n.Pool), small: small, sure: true}, choice == 0
 			}
 			break
 		}
 	}
 	if e.Op == trace.OpAlloc && e.Pool != trace.PoolUnknown {
-		return asked{uint32(e.Pool), small, true}, choice == 0
+		return asked{pool: uint32(e.Pool), small: small, sure: true}, choice == 0
 	}
 	list := f.likelyPools(e, z, small)
 	if choice >= len(list) {

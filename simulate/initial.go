@@ -188,7 +188,7 @@ func (s *initialState) adopt(f *follower) {
 		base, size := placeReservation(group, f.a.PageOf(first.Small), f.a.ReservationSize(first.Small), i == 0)
 		size = int64(last.Addr-base) + f.spanFrom(last.Addr, size-int64(last.Addr-base))
 		f.a.AdoptReservation(base, size, group)
-		f.regions.add(region{addr: base, size: size, pool: first.Pool, stream: first.Stream, small: first.Small, expandable: true, sure: true})
+		f.regions.addSpace(region{addr: base, size: size, pool: first.Pool, stream: first.Stream, small: first.Small, expandable: true, sure: true})
 	}
 }
 
@@ -231,8 +231,14 @@ func placeReservation(group []caching.Range, page, size int64, lowest bool) (bas
 	if near := from - firstReservation; lowest && from > firstReservation && near < nearFirst && near%uint64(page) == 0 {
 		base = firstReservation
 	}
-	for base%reservationStep != 0 && base > uint64(page) {
+	for range reservationStep / config.MiB { // after so many pages of whole MiB the remainders repeat
+		if base%reservationStep == 0 || base <= uint64(page) {
+			break
+		}
 		base -= uint64(page)
+	}
+	if base%reservationStep != 0 {
+		base = from
 	}
 	return base, max(size, int64(end-base))
 }

@@ -76,9 +76,12 @@ func (d *recordedDriver) Reserve(size int64) (uint64, error) {
 	f := (*follower)(d)
 	e := d.next()
 	if e == nil || e.Op != trace.OpSegmentMap || f.regions.at(e.Addr) != nil {
+		if !d.grants(f.asking.pages) {
+			return 0, allocators.ErrNoMemory // address space there is, but no pages to put behind it
+		}
 		return 0, f.refusedHere("address space of", size)
 	}
-	f.regions.add(region{addr: e.Addr, size: f.spanFrom(e.Addr, size), pool: f.asking.pool, stream: uint32(e.Stream), small: f.asking.small, expandable: true, sure: f.asking.sure})
+	f.regions.addSpace(region{addr: e.Addr, size: f.spanFrom(e.Addr, size), pool: f.asking.pool, stream: uint32(e.Stream), small: f.asking.small, expandable: true, sure: f.asking.sure})
 	f.newSegment(e)
 	return e.Addr, nil
 }
@@ -89,7 +92,7 @@ func (f *follower) newSegment(e *trace.Event) {
 	}
 }
 
-func (d *recordedDriver) Release(addr uint64, _ int64) { d.regions.remove(addr) }
+func (d *recordedDriver) Release(addr uint64, size int64) { d.regions.removeSpace(addr, size) }
 
 func (d *recordedDriver) Map(addr uint64, size int64) error {
 	f := (*follower)(d)
@@ -100,7 +103,8 @@ func (d *recordedDriver) Map(addr uint64, size int64) error {
 		return allocators.ErrNoMemory
 	}
 	if e := d.next(); e != nil && e.Op == trace.OpSegmentMap {
-		if e.Addr != addr || e.Size != size {
+		r := f.regions.at(addr)
+		if e.Addr != addr || e.Size != size || r == nil || !r.expandable || r.end() < addr+uint64(size) {
 			f.fail("pages mapped", fmt.Sprintf("%d bytes at %#x", size, addr), f.show(f.i))
 			return allocators.ErrNoMemory
 		}
@@ -194,9 +198,10 @@ func (f *follower) adoptEvent(e *trace.Event, scored bool, t int) {
 		}
 		f.regions.remove(e.Addr)
 	case trace.OpSegmentMap:
-		f.vacate(e.Addr, e.Size)
+		page := f.a.PageOf(small)
+		f.vacate(e.Addr, (e.Size+page-1)/page*page)
 		if r := f.regions.at(e.Addr); r == nil {
-			f.regions.add(region{addr: e.Addr, size: f.spanFrom(e.Addr, f.a.ReservationSize(small)), pool: pool, stream: uint32(e.Stream), small: small, expandable: true})
+			f.regions.addSpace(region{addr: e.Addr, size: f.spanFrom(e.Addr, f.a.ReservationSize(small)), pool: pool, stream: uint32(e.Stream), small: small, expandable: true})
 		} else {
 			pool, small = r.pool, r.small
 		}
@@ -231,7 +236,7 @@ func (f *follower) adoptBlock(e *trace.Event) {
 	if f.regions.at(e.Addr) == nil {
 		f.assume("blocks lie in memory of which the recording has no segment")
 		f.vacate(e.Addr, z)
-		size := max(z, min(f.cfg.SegmentSize(z), f.regions.room(e.Addr)))
+		size := max(z, min(f.cfg.SegmentSize(z), f.room(e.Addr)))
 		f.a.AdoptMalloc(0, uint32(e.Stream), small, e.Addr, size)
 		f.regions.add(region{addr: e.Addr, size: size, stream: uint32(e.Stream), small: small})
 	}

@@ -52,14 +52,45 @@ func (g *regions) at(addr uint64) *region {
 	return nil
 }
 
-// add puts a region in, in place of whatever overlaps it.
+// add puts a region in. Of what overlaps it, classic segments go, and address space is cut.
 func (g *regions) add(r region) {
 	i := g.search(r.addr)
 	j := i
-	for j < len(g.list) && g.list[j].addr < r.end() {
-		j++
+	var front, back []region
+	for ; j < len(g.list) && g.list[j].addr < r.end(); j++ {
+		o := g.list[j]
+		if o.expandable && o.addr < r.addr {
+			front = []region{o.part(o.addr, r.addr)}
+		}
+		if o.expandable && o.end() > r.end() {
+			back = []region{o.part(r.end(), o.end())}
+		}
 	}
-	g.list = slices.Replace(g.list, i, j, r)
+	g.list = slices.Replace(g.list, i, j, slices.Concat(front, []region{r}, back)...)
+}
+
+// addSpace puts the address space of an expandable segment in, as far as nothing else is there.
+func (g *regions) addSpace(r region) {
+	i := g.search(r.addr)
+	j := i
+	var list []region
+	at := r.addr
+	for ; j < len(g.list) && g.list[j].addr < r.end(); j++ {
+		if o := g.list[j]; at < o.addr {
+			list = append(list, r.part(at, o.addr))
+		}
+		list = append(list, g.list[j])
+		at = g.list[j].end()
+	}
+	if at < r.end() {
+		list = append(list, r.part(at, r.end()))
+	}
+	g.list = slices.Replace(g.list, i, j, list...)
+}
+
+func (r region) part(from, to uint64) region {
+	r.addr, r.size = from, int64(to-from)
+	return r
 }
 
 // remove takes out the region that begins at an address.
@@ -67,6 +98,23 @@ func (g *regions) remove(addr uint64) {
 	if i := g.search(addr); i < len(g.list) && g.list[i].addr == addr {
 		g.list = slices.Delete(g.list, i, i+1)
 	}
+}
+
+// removeSpace takes out address space.
+func (g *regions) removeSpace(addr uint64, size int64) {
+	i := g.search(addr)
+	j := i
+	for j < len(g.list) && g.list[j].addr < addr+uint64(size) {
+		j++
+	}
+	rest := slices.DeleteFunc(g.list[i:j], func(r region) bool { return r.expandable && r.addr >= addr })
+	g.list = append(g.list[:i+len(rest)], g.list[j:]...)
+}
+
+// free says whether no memory that is known lies in a range.
+func (g *regions) free(addr uint64, size int64) bool {
+	i := g.search(addr)
+	return i == len(g.list) || g.list[i].addr >= addr+uint64(size)
 }
 
 func (g *regions) has(pool uint32) bool {

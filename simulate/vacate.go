@@ -1,0 +1,68 @@
+package simulate
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/vramscope/vramscope/allocators/caching"
+)
+
+// Memory that a recording shows taken where the model still has some. Its release must have been left out,
+// or never was: the recording is right, and what was there goes.
+
+// vacate removes whatever the model has in a range: classic segments whole, of expandable ones the pages.
+func (f *follower) vacate(addr uint64, size int64) {
+	end := addr + uint64(size)
+	f.work += f.a.Len()
+	hit := false
+	f.a.Layout(func(p caching.Placed) { hit = hit || p.Addr < end && addr < p.Addr+uint64(p.Size) })
+	if !hit {
+		return
+	}
+	f.work += 10 * f.a.Len()
+	var placed []caching.Placed
+	f.a.Layout(func(p caching.Placed) { placed = append(placed, p) })
+	slices.SortFunc(placed, func(x, y caching.Placed) int { return cmp.Compare(x.Addr, y.Addr) })
+	for i := 0; i < len(placed); {
+		j := i + 1 // the end of a segment, or of an expandable block
+		for !placed[i].Expandable && j < len(placed) && !placed[j].First && !placed[j].Expandable {
+			j++
+		}
+		from, to := placed[i].Addr, placed[j-1].Addr+uint64(placed[j-1].Size)
+		if from < end && addr < to {
+			f.remove(placed[i:j], max(from, addr), min(to, end))
+		}
+		i = j
+	}
+}
+
+// room is how much a range at an address may take before it meets memory that the model has.
+func (f *follower) room(addr uint64) int64 {
+	room := int64(math.MaxInt64)
+	f.work += f.a.Len()
+	f.a.Layout(func(p caching.Placed) {
+		if d := int64(p.Addr - addr); d > 0 {
+			room = min(room, d)
+		}
+	})
+	return room
+}
+
+// remove gives back the blocks of a segment, and its memory: all of it if it is a classic one, the given
+// range of an expandable block.
+func (f *follower) remove(blocks []caching.Placed, from, to uint64) {
+	for _, b := range blocks {
+		if !b.Free {
+			f.a.Free(b.Number, false)
+			f.a.Complete(b.Number)
+		}
+	}
+	f.work += f.a.Len()
+	if blocks[0].Expandable {
+		f.a.AdoptUnmap(from, int64(to-from))
+		return
+	}
+	f.a.Forget(blocks[0].Addr)
+	f.regions.remove(blocks[0].Addr)
+}
