@@ -198,7 +198,7 @@ func (a *Analysis) deviceJSON(d *Device) deviceJSON {
 		})
 	}
 	for _, h := range d.Help {
-		j.Help = append(j.Help, helpJSON{h.Conf, h.Completed, h.Peak, h.Prefix})
+		j.Help = append(j.Help, helpJSON(h))
 	}
 	return j
 }
