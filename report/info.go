@@ -164,7 +164,7 @@ func WriteInfoText(w io.Writer, infos []Info, style Style) error {
 
 func showWarning(w trace.Warning) string {
 	if w.Count > 1 {
-		return fmt.Sprintf("%s (%s times)", w.Message, Count(w.Count))
+		return fmt.Sprintf("%s (×%s)", w.Message, Count(w.Count))
 	}
 	return w.Message
 }

@@ -244,7 +244,7 @@ func (a *Analysis) notes(p *page) {
 		for _, w := range list {
 			text := prefix + w.Message
 			if w.Count > 1 {
-				text += fmt.Sprintf(" (%s times)", Count(w.Count))
+				text += fmt.Sprintf(" (×%s)", Count(w.Count))
 			}
 			lines = append(lines, text)
 		}
