@@ -8,6 +8,10 @@ type Trace struct {
 	Markers  []Marker // in the order of the file
 	Settings Settings
 	Warnings []Warning // about the file as a whole; a device has its own
+
+	// Beside is memory that is not a device's, or not surely: pinned host memory, managed memory that may be
+	// on either side. An entry is one kind, with its name in Name and Index -1. No total of a device counts it.
+	Beside []Device
 }
 
 // Source says where a trace comes from and how far it can be trusted.
@@ -15,7 +19,35 @@ type Source struct {
 	Format   string // "PyTorch snapshot", …
 	Producer string // program and version as far as the file tells, "torch 2.10+", …
 	Bytes    int64  // size of the unpacked input
+	Clock    Clock
+	Cut      bool    // the file ends in the middle; what came before is used
+	Counts   []Count // what the file has, in its own terms
+	Lacks    []Lack  // what a file of this kind cannot tell
 }
+
+// Count is how many records of a kind a file has.
+type Count struct {
+	What string // "memory events", …
+	N    int
+}
+
+// Lack is something that a kind of file cannot tell.
+type Lack struct {
+	What    string // "who held the memory"
+	Instead string // the recording that has it, and the exact command or lines of code that make one
+}
+
+// Clock says what times count from.
+type Clock uint8
+
+// The kinds of clock.
+const (
+	ClockEpoch     Clock = iota // the Unix epoch
+	ClockRecording              // the start of the recording, whenever that was
+	ClockDay                    // midnight of a day that the file does not name, in a zone that it does not name
+	ClockLocal                  // the Unix epoch, read off a wall clock in a zone that the file does not name
+	ClockNone                   // nothing: the file has no times
+)
 
 // Content says what a device's events are, and so what can be concluded from them.
 type Content uint8
@@ -27,7 +59,7 @@ const (
 	// Requests: what a program asked of some allocator, or of the driver, and gave back. Sizes are as asked,
 	// or rounded already; the source says.
 	Requests
-	// Instant: no events, only what existed at one moment.
+	// Instant: only what existed at one moment, and no events but the failure that it was written for.
 	Instant
 	// Samples: no events, only series of totals.
 	Samples
@@ -37,14 +69,18 @@ const (
 type Device struct {
 	Content   Content
 	Index     int      // the ordinal that the recording program used
+	Name      string   // "NVIDIA H200", "" if the file does not tell
+	UUID      string   // "GPU-…", "" if the file does not tell
 	Events    Events   // in the order in which the allocator did them
 	Streams   []uint64 // handles in ascending order; StreamID indexes it
 	Pools     []Pool   // PoolID indexes it; 0 is the default pool
+	Labels    []string // what the pools are, for people; nil or shorter than Pools where their numbers say it
 	NumBlocks int      // block ids are below this
 	Initial   State    // what existed before the first event
 	Final     State    // what existed when the file was written
 	HasFinal  bool     // whether the file has the final state
 	Capacity  int64    // bytes that the device has, 0 if the file does not tell
+	Series    []Series // what was sampled, where there are samples
 	Overflow  bool     // the file says that its ring buffer overflowed
 	Warnings  []Warning
 }
@@ -58,6 +94,15 @@ type Pool [2]uint64
 type State struct {
 	Segments []Segment
 	Blocks   []Block
+	Groups   []Group // blocks of which a file tells only how many there are and how large together
+}
+
+// Group is a number of blocks that one stack allocated.
+type Group struct {
+	Stack  StackID
+	Kind   string // what the file calls them: "buffer", "executable", …
+	Bytes  int64  // together
+	Blocks int64
 }
 
 // Segment is a range of memory that the allocator holds from the driver: one cudaMalloc, or one
