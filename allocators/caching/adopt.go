@@ -5,6 +5,7 @@ package caching
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/vramscope/vramscope/allocators"
 	"github.com/vramscope/vramscope/allocators/caching/config"
@@ -33,14 +34,13 @@ type Adopted struct {
 // AdoptSegment adds a classic segment.
 func (a *Allocator) AdoptSegment(r Range) {
 	p := a.pool(r.Pool, r.Small)
-	p.segments++
 	a.detail.Segment.up(p.kind, 1)
 	if r.Size >= a.cfg.MaxSplitSize {
 		a.detail.OversizeSegments.up()
 	}
 	a.raiseReserved(p.kind, r.Size)
 	a.adoptChain(p, r, -1, 0)
-	a.peakRaised = false
+	a.notePeak()
 }
 
 // AdoptReservation adds an expandable segment with its mapped ranges, which are in the order of addresses
@@ -75,7 +75,7 @@ func (a *Allocator) AdoptReservation(base uint64, size int64, ranges []Range) {
 		at = r.Addr + uint64(r.Size)
 	}
 	hole(tail, at, base+uint64(size))
-	a.peakRaised = false
+	a.notePeak()
 }
 
 // adoptChain lays out the blocks of a range behind the block tail and returns the last. Free blocks are
@@ -284,7 +284,7 @@ func (a *Allocator) Forget(addr uint64) bool {
 
 // Fit is the free block in which the pool's search would find room for z bytes, without taking it.
 func (a *Allocator) Fit(pool, stream uint32, small bool, z int64) (addr uint64, size int64, ok bool) {
-	slot := a.bestFit(a.pool(pool, small), stream, z)
+	slot := a.bestFit(a.pool(pool, small), stream, z, a.cfg.Expandable)
 	if slot == 0 {
 		return 0, 0, false
 	}
@@ -301,8 +301,6 @@ func (a *Allocator) Relabel(addr uint64, pool uint32) {
 	to := a.pool(pool, from.small)
 	a.removeFree(slot)
 	a.blocks[slot].pool = to.index
-	from.segments--
-	to.segments++
 	a.addFree(slot)
 }
 
@@ -345,11 +343,8 @@ func (a *Allocator) Plan(pool uint32, small bool) []Action {
 	return append(out, maps...)
 }
 
-// Pools is the number of pools that have been used, the default one included.
-func (a *Allocator) Pools() int { return len(a.retired) }
-
-// Retired says whether the next flush takes a private pool's memory.
-func (a *Allocator) Retired(pool uint32) bool { return int(pool) < len(a.retired) && a.retired[pool] }
+// Retired says whether a flush takes a private pool's memory.
+func (a *Allocator) Retired(pool uint32) bool { return slices.Contains(a.retired, pool) }
 
 // Layout walks all blocks in no particular order.
 func (a *Allocator) Layout(f func(Placed)) {
@@ -444,7 +439,7 @@ func (s *freeSet) copyTo(c *freeSet) {
 func (a *Allocator) MallocCached(r allocators.Request, small bool, addr uint64) bool {
 	z := a.cfg.RoundSize(r.Size)
 	p := a.pool(r.Pool, small)
-	slot := a.bestFit(p, r.Stream, z)
+	slot := a.bestFit(p, r.Stream, z, a.cfg.Expandable)
 	if slot == 0 || a.blocks[slot].addr != addr {
 		return false
 	}
@@ -452,7 +447,7 @@ func (a *Allocator) MallocCached(r allocators.Request, small bool, addr uint64) 
 		p.clock++
 	}
 	a.removeFree(slot)
-	a.handOut(slot, r, z)
+	a.handOut(slot, r, z, a.cfg.Expandable)
 	return true
 }
 

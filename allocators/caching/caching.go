@@ -26,9 +26,9 @@
 //  5. Else ask the driver for a segment of 2 MiB, 20 MiB or the size rounded up to 2 MiB, unless a limit
 //     forbids it; or map pages.
 //  6. Else use the free blocks of pools that lend theirs when memory runs out.
-//  7. Else, with max_split_size_mb, give back oversize blocks and ask again.
-//  8. Else wait for the device, give back every whole free segment, and ask again. The pool is not
-//     searched again, although a pending block may have become free.
+//  7. Else, with max_split_size_mb, give back oversize blocks of the pool and ask again.
+//  8. Else, for a request of the default pool, wait for the device, give back every whole free segment,
+//     and ask again. The pool is not searched again, although a pending block may have become free.
 //  9. Else the request fails. What was given back stays given back.
 //
 // A block that is larger than the request is split, the front is handed out, if the rest is worth
@@ -57,6 +57,9 @@ import (
 const (
 	minBlock = config.MinBlock
 	noLimit  = -1
+
+	// tooLarge is what PyTorch refuses to look at, in bytes.
+	tooLarge = 1 << 60
 )
 
 // Config is the allocator's setting and what surrounds it.
@@ -84,9 +87,9 @@ type Allocator struct {
 	reserved   []reservation // expandable segments, by index; those given back have size 0
 	pending    []uint32      // numbers of pending blocks, in the order of their frees
 	lenders    []uint32      // private pools that serve others when memory runs out
-	retired    []bool        // by pool: its owner is gone, the next flush takes its segments
+	retired    []uint32      // private pools whose owner is gone, the next flush takes their segments
 	scratch    []freeEntry
-	peakRaised bool
+	peakRaised bool // Reserved has a new peak, of which AtPeak does not know yet
 
 	detail           Detail
 	stats            allocators.Stats
@@ -189,45 +192,55 @@ func (a *Allocator) Restore(r allocators.Request, small bool) error {
 
 func (a *Allocator) malloc(r allocators.Request, z int64, small bool) error {
 	p := a.pool(r.Pool, small)
-	slot := a.takeFree(p, r.Stream, z)
+	if r.Size >= tooLarge {
+		return a.fail(p, r, r.Size)
+	}
+	slot, expandable := a.takeFree(p, r.Stream, z, a.cfg.Expandable), a.cfg.Expandable
 	if slot == 0 {
-		if slot = a.takeNew(p, r.Stream, z); slot == 0 {
-			return a.fail(p, r, z)
+		slot = a.takeNew(p, r.Stream, z)
+	}
+	if slot == 0 {
+		if slot = a.borrow(p, r.Stream, z); slot != 0 {
+			expandable = false
+		} else if slot = a.takeAfterRelease(p, r.Stream, z); slot == 0 {
+			return a.fail(p, r, a.cfg.SegmentSize(z))
 		}
 	}
-	a.handOut(slot, r, z)
-	if a.peakRaised {
-		a.peakRaised = false
-		a.stats.AtPeak = a.Fragmentation()
-	}
+	a.handOut(slot, r, z, expandable)
+	a.notePeak()
 	return nil
 }
 
-// takeNew gets memory that the pool does not have, by the order of the steps 4 to 8.
+// takeNew gets memory that the pool does not have, by the steps 4 and 5.
 func (a *Allocator) takeNew(p *pool, stream uint32, z int64) int32 {
 	if a.collects() {
 		a.collectGarbage()
 	}
-	tried := a.cfg.SegmentSize(z)
-	if slot := a.takeSegment(p, stream, z, tried); slot != 0 {
-		return slot
-	}
-	if slot := a.borrow(p, stream, z); slot != 0 {
-		return slot
-	}
+	return a.takeSegment(p, stream, z)
+}
+
+// takeAfterRelease makes room first, by the steps 7 and 8. A request of a private pool is made while a
+// graph is captured or inside torch.cuda.use_mem_pool, and PyTorch does not flush meanwhile.
+func (a *Allocator) takeAfterRelease(p *pool, stream uint32, z int64) int32 {
+	a.notePeak()
 	if a.cfg.MaxSplitSize != config.Unlimited && a.releaseOversize(p, stream, z) {
-		if slot := a.takeSegment(p, stream, z, tried); slot != 0 {
+		if slot := a.takeSegment(p, stream, z); slot != 0 {
 			return slot
 		}
+		a.notePeak()
+	}
+	if p.id != 0 {
+		return 0
 	}
 	a.flush()
 	a.detail.NumAllocRetries++
-	return a.takeSegment(p, stream, z, tried)
+	return a.takeSegment(p, stream, z)
 }
 
 // takeSegment asks the driver. The limit counts the size of a classic segment also where pages would be
 // mapped, whatever part of the request is mapped already.
-func (a *Allocator) takeSegment(p *pool, stream uint32, z, tried int64) int32 {
+func (a *Allocator) takeSegment(p *pool, stream uint32, z int64) int32 {
+	tried := a.cfg.SegmentSize(z)
 	if a.refuses(tried) {
 		return 0
 	}
@@ -239,7 +252,6 @@ func (a *Allocator) takeSegment(p *pool, stream uint32, z, tried int64) int32 {
 		return 0
 	}
 	slot := a.newBlock(block{addr: addr, size: tried, pool: p.index, stream: stream, segment: -1})
-	p.segments++
 	d := &a.detail
 	d.Segment.up(p.kind, 1)
 	d.NumDeviceAlloc++
@@ -265,18 +277,26 @@ func (a *Allocator) raiseReserved(k Kind, n int64) {
 	a.peakRaised = a.peakRaised || m[All].Peak > peak
 }
 
+// notePeak brings AtPeak up to date, if Reserved has a new peak and still is at it.
+func (a *Allocator) notePeak() {
+	if a.peakRaised {
+		a.peakRaised = false
+		a.stats.AtPeak = a.Fragmentation()
+	}
+}
+
 func (a *Allocator) acted(kind ActionKind, addr uint64, size int64, stream uint32) {
 	if a.hooks.Acted != nil {
 		a.hooks.Acted(Action{kind, addr, size, stream})
 	}
 }
 
-func (a *Allocator) fail(p *pool, r allocators.Request, z int64) error {
+func (a *Allocator) fail(p *pool, r allocators.Request, tried int64) error {
 	a.detail.NumOOMs++
-	a.peakRaised = false
+	a.notePeak()
 	e := &allocators.OOM{
 		Requested: r.Size,
-		Tried:     a.cfg.SegmentSize(z),
+		Tried:     tried,
 		Allocated: a.detail.AllocatedBytes[All].Current,
 		Reserved:  a.detail.ReservedBytes[All].Current,
 	}
@@ -288,12 +308,13 @@ func (a *Allocator) fail(p *pool, r allocators.Request, z int64) error {
 	return e
 }
 
-// splits says whether a block is cut for a request, or handed out whole.
-func (a *Allocator) splits(p *pool, size, z int64) bool {
+// splits says whether a block is cut for a request, or handed out whole. It is the request that is
+// expandable or not: a classic block is cut by the rule of expandable segments once they are switched on.
+func (a *Allocator) splits(p *pool, size, z int64, expandable bool) bool {
 	switch rest := size - z; {
 	case p.noSplit:
 		return false
-	case p.small || a.cfg.Expandable:
+	case p.small || expandable:
 		return rest >= minBlock
 	default:
 		return z < a.cfg.MaxSplitSize && rest > config.SmallSize
@@ -301,11 +322,11 @@ func (a *Allocator) splits(p *pool, size, z int64) bool {
 }
 
 // handOut makes a block, which is in no free set, the caller's, after cutting off what it does not need.
-func (a *Allocator) handOut(slot int32, r allocators.Request, z int64) {
+func (a *Allocator) handOut(slot int32, r allocators.Request, z int64, expandable bool) {
 	b := &a.blocks[slot]
 	p, d := a.pools[b.pool], &a.detail
 	wasSplit := !b.whole()
-	if a.splits(p, b.size, z) {
+	if a.splits(p, b.size, z, expandable) {
 		rest := a.newBlock(block{
 			addr: b.addr + uint64(z), size: b.size - z, prev: slot, next: b.next,
 			pool: p.index, stream: b.stream, segment: b.segment,

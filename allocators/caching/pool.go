@@ -8,15 +8,14 @@ import (
 
 // pool holds the free memory of one size class of one memory pool.
 type pool struct {
-	id       uint32
-	index    int32 // in Allocator.pools
-	small    bool
-	kind     Kind
-	noSplit  bool          // blocks are handed out whole (MemPool(no_split=True))
-	free     []*freeSet    // by stream; nil for a stream that never had a free block
-	holes    [][]holeEntry // by stream: unmapped parts of expandable segments in the order of addresses
-	clock    int64         // searches so far, the time by which garbage ages; runs only if garbage is collected
-	segments int           // classic segments held
+	id      uint32
+	index   int32 // in Allocator.pools
+	small   bool
+	kind    Kind
+	noSplit bool          // blocks are handed out whole (MemPool(no_split=True))
+	free    []*freeSet    // by stream; nil for a stream that never had a free block
+	holes   [][]holeEntry // by stream: unmapped parts of expandable segments in the order of addresses
+	clock   int64         // searches so far, the time by which garbage ages; runs only if garbage is collected
 }
 
 type holeEntry struct {
@@ -31,7 +30,6 @@ func (a *Allocator) pool(id uint32, small bool) *pool {
 		a.pools = append(a.pools,
 			&pool{id: n, index: int32(2 * n), kind: LargePool},
 			&pool{id: n, index: int32(2*n + 1), small: true, kind: SmallPool})
-		a.retired = append(a.retired, false)
 	}
 	if small {
 		return a.pools[2*id+1]
@@ -84,22 +82,23 @@ func (a *Allocator) releasable(b *block) int64 {
 }
 
 // takeFree takes the best fit out of the pool, if there is one that may be used.
-func (a *Allocator) takeFree(p *pool, stream uint32, z int64) int32 {
+func (a *Allocator) takeFree(p *pool, stream uint32, z int64, expandable bool) int32 {
 	if a.collects() {
 		p.clock++
 	}
-	slot := a.bestFit(p, stream, z)
+	slot := a.bestFit(p, stream, z, expandable)
 	if slot != 0 {
 		a.removeFree(slot)
 	}
 	return slot
 }
 
-// bestFit is the smallest free block of the stream that is large enough, the lowest among equals. Once
-// expandable segments are in play it is the first in that order from which going on does not improve
-// the sum of the block and the hole behind it, so that the ends of segments are left to grow.
-// Only one candidate is considered: if max_split_size_mb refuses it, there is none.
-func (a *Allocator) bestFit(p *pool, stream uint32, z int64) int32 {
+// bestFit is the smallest free block of the stream that is large enough, the lowest among equals. Where
+// that is expandable memory, a request that may not have any goes on to the first block that is not, and
+// any other goes on as long as that improves the sum of the block and the hole behind it, so that the ends
+// of segments are left to grow. Only one candidate is considered: if max_split_size_mb refuses it, there
+// is none.
+func (a *Allocator) bestFit(p *pool, stream uint32, z int64, expandable bool) int32 {
 	s := p.set(stream)
 	if s == nil {
 		return 0
@@ -109,7 +108,7 @@ func (a *Allocator) bestFit(p *pool, stream uint32, z int64) int32 {
 		return 0
 	}
 	if b := &a.blocks[s.at(at).slot]; b.expandable() {
-		if at = a.skipExpandable(s, at); !at.ok() {
+		if at = a.skipExpandable(s, at, expandable); !at.ok() {
 			return 0
 		}
 	}
@@ -123,10 +122,9 @@ func (a *Allocator) bestFit(p *pool, stream uint32, z int64) int32 {
 	return e.slot
 }
 
-// skipExpandable moves on from an expandable candidate: past all of them when new memory is not to be
-// expandable, else to where going on stops to improve.
-func (a *Allocator) skipExpandable(s *freeSet, at position) position {
-	if !a.cfg.Expandable {
+// skipExpandable moves on from an expandable candidate, as bestFit says.
+func (a *Allocator) skipExpandable(s *freeSet, at position, expandable bool) position {
+	if !expandable {
 		for at.ok() && a.blocks[s.at(at).slot].expandable() {
 			at = s.next(at)
 		}
@@ -155,13 +153,14 @@ func (a *Allocator) skipExpandable(s *freeSet, at position) position {
 }
 
 // borrow serves a request of the default pool from the free blocks of a pool that lends them when memory
-// runs out (MemPool(use_on_oom=True)). The block stays in that pool.
+// runs out (MemPool(use_on_oom=True)). The block stays in that pool. Expandable memory is not lent, and
+// blocks are cut by the rules of classic segments, whatever the setting.
 func (a *Allocator) borrow(p *pool, stream uint32, z int64) int32 {
 	if p.id != 0 {
 		return 0
 	}
 	for _, id := range a.lenders {
-		if slot := a.takeFree(a.pool(id, p.small), stream, z); slot != 0 {
+		if slot := a.takeFree(a.pool(id, p.small), stream, z, false); slot != 0 {
 			return slot
 		}
 	}

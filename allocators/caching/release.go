@@ -90,7 +90,6 @@ func (a *Allocator) releaseSegment(slot int32) {
 	b := a.blocks[slot]
 	d := &a.detail
 	a.driver.Free(b.addr, b.size)
-	a.pools[b.pool].segments--
 	d.Segment.down(a.pools[b.pool].kind, 1)
 	d.ReservedBytes.down(a.pools[b.pool].kind, b.size)
 	d.NumDeviceFree++
@@ -156,30 +155,32 @@ func (a *Allocator) releaseSegmentOrSkip(slot int32) {
 
 // flush waits for the device, completes what is pending, and gives back all whole free segments and pages:
 // of the default pools first large, then small, then of the private pools whose owner is gone, each first
-// small, then large.
+// small, then large. PyTorch takes those in the order of a hash table by their ids; here it is the order
+// in which they were retired.
 func (a *Allocator) flush() {
-	a.detail.NumSyncAllStreams++
-	if a.hooks.Synced != nil {
-		a.hooks.Synced()
-	} else {
-		for len(a.pending) > 0 {
-			a.Complete(a.pending[0])
-		}
-	}
-	for _, p := range a.flushed() {
-		a.releasePool(p)
+	a.synchronize(func(*pool) bool { return true })
+	a.releasePool(a.pool(0, false))
+	a.releasePool(a.pool(0, true))
+	for _, id := range a.retired {
+		a.releasePool(a.pool(id, true))
+		a.releasePool(a.pool(id, false))
 	}
 }
 
-// flushed lists the pools that a flush releases, in its order.
-func (a *Allocator) flushed() []*pool {
-	list := []*pool{a.pool(0, false), a.pool(0, true)}
-	for id := 1; id < len(a.retired); id++ {
-		if a.retired[id] {
-			list = append(list, a.pools[2*id+1], a.pools[2*id])
+// synchronize waits for the pending blocks of some pools.
+func (a *Allocator) synchronize(of func(*pool) bool) {
+	a.detail.NumSyncAllStreams++
+	if a.hooks.Synced != nil {
+		a.hooks.Synced()
+		return
+	}
+	for i := 0; i < len(a.pending); {
+		if n := a.pending[i]; of(a.pools[a.blocks[a.slot(n)].pool]) {
+			a.Complete(n) // and it is not in the list any more
+		} else {
+			i++
 		}
 	}
-	return list
 }
 
 func (a *Allocator) releasePool(p *pool) {
@@ -201,18 +202,21 @@ func (a *Allocator) releasePool(p *pool) {
 // EmptyCache is torch.cuda.empty_cache().
 func (a *Allocator) EmptyCache() { a.flush() }
 
-// Retire says that the owner of a private pool is gone: its graph or MemPool was deleted. The next flush
-// gives its memory back.
+// Retire says that the owner of a private pool is gone: its graph or MemPool was deleted. From then on a
+// flush gives its memory back, too.
 func (a *Allocator) Retire(pool uint32) {
-	a.pool(pool, false)
-	a.retired[pool] = pool != 0
+	if pool != 0 && !a.Retired(pool) {
+		a.retired = append(a.retired, pool)
+	}
 }
 
-// ReleasePool flushes one private pool alone, as the deletion of a MemPool does.
-func (a *Allocator) ReleasePool(pool uint32) {
-	a.detail.NumSyncAllStreams++
-	a.releasePool(a.pool(pool, true))
-	a.releasePool(a.pool(pool, false))
+// ReleasePool does what the deletion of a MemPool does: it retires the pool, waits for its pending blocks
+// and flushes it alone.
+func (a *Allocator) ReleasePool(id uint32) {
+	a.Retire(id)
+	a.synchronize(func(p *pool) bool { return p.id == id })
+	a.releasePool(a.pool(id, true))
+	a.releasePool(a.pool(id, false))
 }
 
 // Lend marks a private pool as one that serves others when memory runs out (MemPool(use_on_oom=True)).
