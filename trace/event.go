@@ -2,8 +2,7 @@
 // before and after them, stacks, markers and warnings. It knows nothing of allocators and draws no
 // conclusions; it says what a file says, and by its types what a file cannot say.
 //
-// Units: addresses and sizes are bytes, times are nanoseconds since the Unix epoch (or since the start
-// of the recording, see Source.Clock).
+// Units: addresses and sizes are bytes, times are nanoseconds since the Unix epoch (or as Source.Clock says).
 package trace
 
 // Op says what an event did.
@@ -50,7 +49,7 @@ func ParseOp(name string) (op Op, ok bool) {
 // IsSegment reports whether the event moves memory between allocator and driver.
 func (op Op) IsSegment() bool { return op >= OpSegmentAlloc && op <= OpSegmentUnmap }
 
-// Time is nanoseconds since the Unix epoch, 0 when the source has no times.
+// Time is nanoseconds since what Source.Clock says, 0 when the source has no times.
 type Time int64
 
 // BlockID numbers the blocks of one device densely: an address that is allocated twice is two blocks.

@@ -74,7 +74,7 @@ type Device struct {
 	Events    Events   // in the order in which the allocator did them
 	Streams   []uint64 // handles in ascending order; StreamID indexes it
 	Pools     []Pool   // PoolID indexes it; 0 is the default pool
-	Labels    []string // what the pools are, for people; nil or shorter than Pools where their numbers say it
+	PoolInfo  []PoolInfo
 	NumBlocks int      // block ids are below this
 	Initial   State    // what existed before the first event
 	Final     State    // what existed when the file was written
@@ -87,6 +87,12 @@ type Device struct {
 
 // Pool is a memory pool's name in the file: (0,0) the default, (n,0) a CUDA graph's, (0,n) a MemPool's.
 type Pool [2]uint64
+
+// PoolInfo says what a pool is where its numbers do not. Device.PoolInfo is by PoolID, nil or shorter than Pools.
+type PoolInfo struct {
+	Name   string // for people, "device statics"
+	Direct bool   // its blocks are memory that the program took from the driver itself, so they count as reserved
+}
 
 // State is the memory of a device at one instant: segments in the order of their addresses, and the
 // blocks in them, in the order of theirs. A state before the first event holds only blocks that are
