@@ -31,11 +31,14 @@ type Options struct {
 type source struct {
 	name string
 	read func(*bufio.Reader) (*trace.Trace, error)
+	// named, if not nil, adds what only the name of the file tells. It is called after read, with the name
+	// without folders, and only if there is one.
+	named func(t *trace.Trace, name string)
 }
 
 // sources in the order in which they are tried.
 var sources = [...]source{
-	{"PyTorch snapshots (pickle, JSON or page)", torch.Read},
+	{name: "PyTorch snapshots (pickle, JSON or page)", read: torch.Read},
 }
 
 // window is how much of a file sources can look at before they decide.
