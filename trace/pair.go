@@ -14,6 +14,7 @@ import (
 // A source calls it once for each device, after Rewind if it has segments. What does not fit together
 // becomes warnings.
 func Pair(d *Device) {
+	bound(d)
 	p := pairing{d: d, live: newAddrTable()}
 	p.count()
 	p.merge()

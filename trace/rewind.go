@@ -13,6 +13,7 @@ import (
 // was there, memory that is allocated or mapped first was not; what no event touches was as it is at the
 // end. A segment is an incarnation, from its alloc to its free: the same address may hold several.
 func Rewind(d *Device) {
+	bound(d)
 	r := rewind{d: d}
 	var mapped bool
 	for i, e := range d.Events.All() {
