@@ -184,6 +184,9 @@ func (f *follower) adoptEvent(e *trace.Event, scored bool, t int) {
 		small = f.cfg.RoundSize(f.event(t).Size) <= f.a.SmallSize()
 	}
 	s := &f.out.Score
+	if e.Op.IsSegment() && e.Size == 0 {
+		return
+	}
 	switch e.Op {
 	case trace.OpFreeCompleted:
 		f.complete(e)

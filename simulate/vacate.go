@@ -39,7 +39,7 @@ func (f *follower) vacate(addr uint64, size int64) {
 
 // room is how much a range at an address may take before it meets memory that the model has.
 func (f *follower) room(addr uint64) int64 {
-	room := int64(math.MaxInt64)
+	room := int64(min(math.MaxUint64-addr, math.MaxInt64))
 	f.work += f.a.Len()
 	f.a.Layout(func(p caching.Placed) {
 		if d := int64(p.Addr - addr); d > 0 {
