@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/vramscope/vramscope/trace"
+	"github.com/vramscope/vramscope/trace/kineto"
 	"github.com/vramscope/vramscope/trace/torch"
 )
 
@@ -39,6 +40,7 @@ type source struct {
 // sources in the order in which they are tried.
 var sources = [...]source{
 	{name: "PyTorch snapshots (pickle, JSON or page)", read: torch.Read},
+	{name: "traces and memory timelines of torch.profiler", read: kineto.Read},
 }
 
 // window is how much of a file sources can look at before they decide.
@@ -91,7 +93,7 @@ func Read(r io.Reader, size int64, opts Options) (*trace.Trace, error) {
 		if err == trace.ErrUnrecognized {
 			continue
 		}
-		if err == nil && packed {
+		if err == nil && packed && !t.Source.Cut {
 			err = rest(br)
 		}
 		if err != nil {

@@ -1,0 +1,48 @@
+// Package kineto reads what torch.profiler writes: Chrome traces with [memory] events (of Kineto, from torch
+// 1.8 on), and the memory timelines of export_memory_timeline.
+//
+// A trace is read once, as a stream. Memory events are kept; of the operators that enclose them as much as is
+// needed to name them (ops.go), since a file may have them before or behind the memory events. What lies in
+// between is skipped. A file that is cut, or that has events which are no JSON, is used as far as it goes.
+package kineto
+
+import (
+	"bufio"
+	"bytes"
+
+	"github.com/vramscope/vramscope/trace"
+)
+
+// Read reads a Chrome trace or a memory timeline. It returns trace.ErrUnrecognized itself, with nothing taken
+// from r, if the input does not begin like one.
+func Read(r *bufio.Reader) (*trace.Trace, error) {
+	head, _ := r.Peek(r.Size())
+	head = bytes.TrimPrefix(head, []byte("\xef\xbb\xbf"))
+	head = bytes.TrimLeft(head, " \t\r\n")
+	switch {
+	case isRaw(head):
+		return readRaw(r)
+	case isColumns(head):
+		return readColumns(r)
+	case isChrome(head):
+		return readChrome(r)
+	}
+	return nil, trace.ErrUnrecognized
+}
+
+// isChrome reports whether a text begins like a trace for chrome://tracing: an object with a list of events,
+// or the list alone, as the profiler of torch before 1.8 wrote it.
+func isChrome(head []byte) bool {
+	if bytes.HasPrefix(head, []byte("{")) {
+		return bytes.Contains(head, []byte(`"traceEvents"`)) ||
+			bytes.Contains(head, []byte(`"schemaVersion"`)) && bytes.Contains(head, []byte(`"deviceProperties"`))
+	}
+	if !bytes.HasPrefix(head, []byte("[")) {
+		return false
+	}
+	first := bytes.TrimLeft(head[1:], " \t\r\n")
+	return bytes.HasPrefix(first, []byte("{")) && bytes.Contains(first, []byte(`"ph"`)) && bytes.Contains(first, []byte(`"ts"`))
+}
+
+const snapshotHow = "torch.cuda.memory._record_memory_history(max_entries=1000000) before the run and " +
+	"torch.cuda.memory._dump_snapshot('run.pickle') after it"
