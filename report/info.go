@@ -24,13 +24,13 @@ type DeviceInfo struct {
 	Trace         *trace.Device
 	Allocs, Frees int
 	Span          time.Duration // 0 if the file has no times
-	PeakAllocated int64         // bytes
-	PeakReserved  int64         // bytes
+	PeakAllocated int64         // bytes, negative if the file does not tell
+	PeakReserved  int64         // bytes, negative if the file does not tell
 }
 
 // Inform looks at a trace.
 func Inform(file string, t *trace.Trace) Info {
-	info := Info{File: file, Trace: t, Complete: true}
+	info := Info{File: file, Trace: t, Complete: !t.Source.Cut}
 	cfg, _ := simulate.SettingsOf(t, config.DefaultVersion)
 	for i := range t.Devices {
 		d := DeviceInfo{Index: t.Devices[i].Index, Trace: &t.Devices[i]}
@@ -48,9 +48,17 @@ func Inform(file string, t *trace.Trace) Info {
 				d.Span = time.Duration(last - first)
 			}
 		}
-		f := simulate.Follow(d.Trace, cfg, simulate.FollowOptions{Limit: -1})
-		d.PeakAllocated, d.PeakReserved = f.PeakAllocated, f.PeakReserved
-		info.Complete = info.Complete && !f.Truncated
+		switch d.Trace.Content {
+		case trace.Samples, trace.Instant:
+			d.PeakAllocated, d.PeakReserved = mostOf(d.Trace, trace.Allocated), mostOf(d.Trace, trace.AllocatorReserved)
+		default:
+			f := simulate.Follow(d.Trace, cfg, simulate.FollowOptions{Limit: -1})
+			d.PeakAllocated, d.PeakReserved = f.PeakAllocated, f.PeakReserved
+			if d.Trace.Content == trace.Requests && f.PeakReserved == 0 {
+				d.PeakReserved = mostOf(d.Trace, trace.AllocatorReserved)
+			}
+			info.Complete = info.Complete && !f.Truncated
+		}
 		info.Devices = append(info.Devices, d)
 	}
 	return info
@@ -68,6 +76,9 @@ type infoFileJSON struct {
 	Complete bool             `json:"complete"`
 	Warnings []WarningJSON    `json:"warnings"`
 	Devices  []infoDeviceJSON `json:"devices"`
+	Clock    string           `json:"clock"`
+	Counts   []countJSON      `json:"counts"`
+	Lacks    []lackJSON       `json:"lacks"`
 }
 
 type infoDeviceJSON struct {
@@ -76,12 +87,17 @@ type infoDeviceJSON struct {
 	Allocs        int           `json:"allocs"`
 	Frees         int           `json:"frees"`
 	SpanUS        *int64        `json:"span_us"`
-	PeakAllocated int64         `json:"peak_allocated_bytes"`
-	PeakReserved  int64         `json:"peak_reserved_bytes"`
+	PeakAllocated *int64        `json:"peak_allocated_bytes"`
+	PeakReserved  *int64        `json:"peak_reserved_bytes"`
 	Streams       int           `json:"streams"`
 	Pools         int           `json:"pools"`
 	Segments      int           `json:"final_segments"`
 	Warnings      []WarningJSON `json:"warnings"`
+	Content       string        `json:"content"`
+	Name          *string       `json:"name"`
+	Capacity      *int64        `json:"capacity_bytes"`
+	Series        []seriesJSON  `json:"series"`
+	Live          *liveJSON     `json:"live"`
 }
 
 // WriteInfoJSON renders infos for programs, schema vramscope/info/v1.
@@ -89,13 +105,16 @@ func WriteInfoJSON(w io.Writer, infos []Info) error {
 	out := infoJSON{Schema: "vramscope/info/v1", Files: []infoFileJSON{}}
 	for _, i := range infos {
 		f := infoFileJSON{File: i.File, Format: i.Trace.Source.Format, Producer: known(i.Trace.Source.Producer), Complete: i.Complete,
-			Warnings: Warnings(i.Trace.Warnings), Devices: []infoDeviceJSON{}}
+			Warnings: Warnings(i.Trace.Warnings), Devices: []infoDeviceJSON{}, Clock: i.Trace.Source.Clock.String(),
+			Counts: countList(i.Trace.Source.Counts), Lacks: lackList(i.Trace.Source.Lacks)}
 		for _, d := range i.Devices {
 			f.Warnings = append(f.Warnings, Warnings(d.Trace.Warnings)...)
 			f.Devices = append(f.Devices, infoDeviceJSON{
 				Device: d.Index, Events: d.Trace.Events.Len(), Allocs: d.Allocs, Frees: d.Frees, SpanUS: atLeast(d.Span.Microseconds(), 1),
-				PeakAllocated: d.PeakAllocated, PeakReserved: d.PeakReserved, Streams: len(d.Trace.Streams), Pools: len(d.Trace.Pools),
+				PeakAllocated: atLeast(d.PeakAllocated, 0), PeakReserved: atLeast(d.PeakReserved, 0), Streams: len(d.Trace.Streams), Pools: len(d.Trace.Pools),
 				Segments: len(d.Trace.Final.Segments), Warnings: Warnings(d.Trace.Warnings),
+				Content: contents[d.Trace.Content], Name: known(d.Trace.Name), Capacity: atLeast(d.Trace.Capacity, 1),
+				Series: seriesList(d.Trace.Series, i.Trace.Source.Clock), Live: liveOf(d.Trace),
 			})
 		}
 		out.Files = append(out.Files, f)
@@ -115,13 +134,8 @@ func WriteInfoText(w io.Writer, infos []Info, style Style) error {
 			head += " · " + i.Trace.Source.Producer
 		}
 		p.line("%s", p.bold(head))
-		switch {
-		case len(i.Devices) == 0:
-			p.line("no device has memory or events")
-		case i.Complete:
-			p.line("complete: recorded from an empty allocator on")
-		default:
-			p.line("begins in the middle of a run: what was there before is reconstructed from the end")
+		if line := i.begins(); line != "" {
+			p.line("%s", line)
 		}
 		if s := i.Trace.Settings; s.Known {
 			conf := s.Conf
@@ -132,22 +146,7 @@ func WriteInfoText(w io.Writer, infos []Info, style Style) error {
 		}
 		p.fence()
 		for _, d := range i.Devices {
-			span := ""
-			if d.Span > 0 {
-				span = " over " + Span(d.Span)
-			}
-			p.line("  device %d: %s%s, %s, %s; peak %s allocated, %s reserved", d.Index, plural(d.Trace.Events.Len(), "event"), span,
-				plural(d.Allocs, "alloc"), plural(d.Frees, "free"), Bytes(d.PeakAllocated), Bytes(d.PeakReserved))
-			var more []string
-			if len(d.Trace.Streams) > 1 {
-				more = append(more, plural(len(d.Trace.Streams), "stream"))
-			}
-			if len(d.Trace.Pools) > 1 {
-				more = append(more, plural(len(d.Trace.Pools)-1, "private pool"))
-			}
-			if len(more) > 0 {
-				p.line("            %s", join(more))
-			}
+			p.infoDevice(i.Trace, d)
 		}
 		p.fence()
 		for _, x := range i.Trace.Warnings {
@@ -158,8 +157,77 @@ func WriteInfoText(w io.Writer, infos []Info, style Style) error {
 				p.line("- device %d: %s", d.Index, showWarning(x))
 			}
 		}
+		p.lacks(i.Trace.Source)
 	}
 	return p.err
+}
+
+// begins says in what state a recording begins, nothing where it has no events.
+func (i *Info) begins() string {
+	events := false
+	for _, d := range i.Devices {
+		events = events || d.Trace.Content == trace.Decisions || d.Trace.Content == trace.Requests
+	}
+	switch {
+	case len(i.Devices) == 0:
+		return "no device has memory or events"
+	case !events:
+		return ""
+	case i.Complete:
+		return "complete: recorded from an empty allocator on"
+	}
+	for _, d := range i.Devices {
+		if d.Trace.Content == trace.Decisions {
+			return "begins in the middle of a run: what was there before is reconstructed from the end"
+		}
+	}
+	return "not complete: it begins or ends in the middle of a run"
+}
+
+// infoDevice writes what there is of a device.
+func (p *page) infoDevice(t *trace.Trace, d DeviceInfo) {
+	title := fmt.Sprintf("  device %d", d.Index)
+	if d.Trace.Name != "" {
+		title += " (" + d.Trace.Name + ")"
+	}
+	switch d.Trace.Content {
+	case trace.Samples:
+		p.line("%s: %s", title, sampled(d.Trace.Series, t.Source.Clock))
+		p.series(d.Trace.Series, t.Source.Clock)
+		return
+	case trace.Instant:
+		p.line("%s: %s", title, liveLine(d.Trace))
+		p.series(d.Trace.Series, t.Source.Clock)
+		return
+	}
+	span := ""
+	if d.Span > 0 {
+		span = " over " + Span(d.Span)
+	}
+	peak := "peak " + Bytes(d.PeakAllocated) + " allocated"
+	if d.PeakReserved >= 0 {
+		peak += ", " + Bytes(d.PeakReserved) + " reserved"
+	}
+	p.line("%s: %s%s, %s, %s; %s", title, plural(d.Trace.Events.Len(), "event"), span,
+		plural(d.Allocs, "alloc"), plural(d.Frees, "free"), peak)
+	var more []string
+	if len(d.Trace.Streams) > 1 {
+		more = append(more, plural(len(d.Trace.Streams), "stream"))
+	}
+	if len(d.Trace.Pools) > 1 {
+		more = append(more, plural(len(d.Trace.Pools)-1, "private pool"))
+	}
+	if len(more) > 0 {
+		p.line("            %s", join(more))
+	}
+}
+
+// mostOf is the most that a series of a device ever was, -1 if there is none.
+func mostOf(d *trace.Device, q trace.Quantity) int64 {
+	if s := trace.FindSeries(d.Series, q); s != nil && s.Samples > 0 {
+		return s.Max
+	}
+	return -1
 }
 
 func showWarning(w trace.Warning) string {

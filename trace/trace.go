@@ -49,6 +49,16 @@ const (
 	ClockNone                   // nothing: the file has no times
 )
 
+// String is the name that programs know the clock by.
+func (c Clock) String() string {
+	if int(c) < len(clockNames) {
+		return clockNames[c]
+	}
+	return "unknown"
+}
+
+var clockNames = [...]string{"epoch", "recording", "day", "local", "none"}
+
 // Content says what a device's events are, and so what can be concluded from them.
 type Content uint8
 
