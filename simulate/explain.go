@@ -147,7 +147,7 @@ func (f *follower) accept(e *trace.Event, reserved int64, x explanation) {
 	f.why = Mismatch{}
 	if e.Op == trace.OpOOM {
 		f.out.Score.OOMs.count(true)
-		f.out.Requests.Failed = append(f.out.Requests.Failed, f.i)
+		f.failed(f.i, f.asking.pool)
 	} else {
 		f.out.Score.Placements.count(true)
 		if r := f.regions.at(e.Addr); r != nil {
@@ -166,6 +166,18 @@ func (f *follower) accept(e *trace.Event, reserved int64, x explanation) {
 		f.bounds.High = min(f.bounds.High, reserved+tried)
 	}
 	f.retries = f.a.Detail().NumAllocRetries
+}
+
+// failed notes a request that ran out of memory.
+func (f *follower) failed(event int, pool uint32) {
+	r := f.out.Requests
+	r.Failed = append(r.Failed, event)
+	if pool != 0 {
+		if r.FailedPools == nil {
+			r.FailedPools = map[int]uint32{}
+		}
+		r.FailedPools[event] = pool
+	}
 }
 
 func (f *follower) toggle() {
@@ -239,7 +251,8 @@ func (f *follower) askedOf(e *trace.Event, t, choice int) (asked, bool) {
 	z := f.cfg.RoundSize(e.Size)
 	small := z <= config.SmallSize
 	if e.Op == trace.OpAlloc {
-		if r := f.regions.at(e.Addr); r != nil {
+		// What lies there goes, if the request gives it back and takes a segment at the same place.
+		if r := f.regions.at(e.Addr); r != nil && !f.takenAnew(e.Addr, t) {
 			return asked{pool: r.pool, small: r.small, sure: r.sure}, choice == 0
 		}
 	}
@@ -251,7 +264,7 @@ func (f *follower) askedOf(e *trace.Event, t, choice int) (asked, bool) {
 			break
 		}
 	}
-	if e.Op == trace.OpAlloc && e.Pool != trace.PoolUnknown {
+	if e.Pool != trace.PoolUnknown {
 		return asked{pool: uint32(e.Pool), small: small, sure: true}, choice == 0
 	}
 	list := f.likelyPools(e, z, small)
@@ -287,7 +300,7 @@ func (f *follower) likelyPools(e *trace.Event, z int64, small bool) []uint32 {
 	inDefault, inPrivate := room(0), private != 0 && room(private)
 	switch {
 	case e.Op == trace.OpOOM:
-		return unique(0, getAt(f.previous, e.Stream))
+		return unique(0, getAt(f.previous, e.Stream), private, f.pools)
 	case inDefault && (private == 0 || inPrivate):
 		return unique(f.pools, 0)
 	case inDefault:
@@ -298,6 +311,16 @@ func (f *follower) likelyPools(e *trace.Event, z int64, small bool) []uint32 {
 		return unique(private, 0, f.pools)
 	}
 	return unique(0, private, f.pools)
+}
+
+// takenAnew says whether the group takes the segment that begins at an address.
+func (f *follower) takenAnew(addr uint64, t int) bool {
+	for i := t - 1; i >= f.i; i-- {
+		if n := f.event(i); n.Op == trace.OpSegmentAlloc && n.Addr == addr {
+			return true
+		}
+	}
+	return false
 }
 
 func unique(ids ...uint32) []uint32 {

@@ -36,7 +36,7 @@ func (d *recordedDriver) Alloc(size int64) (uint64, error) {
 			f.fail("size of a segment", fmt.Sprint(size, " bytes"), fmt.Sprint(e.Size, " bytes"))
 			return 0, allocators.ErrNoMemory
 		}
-		if !f.regions.free(e.Addr, size) {
+		if !f.vacant(e.Addr, size) {
 			f.fail("place of a segment", "memory that is not in use", f.show(f.i))
 			return 0, allocators.ErrNoMemory
 		}
@@ -220,7 +220,7 @@ func (f *follower) adoptEvent(e *trace.Event, scored bool, t int) {
 		}
 		return
 	case trace.OpOOM:
-		f.out.Requests.Failed = append(f.out.Requests.Failed, f.i)
+		f.failed(f.i, pool)
 		if scored {
 			s.OOMs.count(false)
 		}

@@ -111,10 +111,14 @@ func (g *regions) removeSpace(addr uint64, size int64) {
 	g.list = append(g.list[:i+len(rest)], g.list[j:]...)
 }
 
-// free says whether no memory that is known lies in a range.
-func (g *regions) free(addr uint64, size int64) bool {
+// over lists the regions that overlap a range.
+func (g *regions) over(addr uint64, size int64) []region {
 	i := g.search(addr)
-	return i == len(g.list) || g.list[i].addr >= addr+uint64(size)
+	j := i
+	for j < len(g.list) && g.list[j].addr < addr+uint64(size) {
+		j++
+	}
+	return g.list[i:j]
 }
 
 func (g *regions) has(pool uint32) bool {

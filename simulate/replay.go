@@ -135,7 +135,7 @@ func (p *Player) step(i int, e *trace.Event) bool {
 		p.run.Operations++
 		// What the program would have done with memory that it did not get, nobody knows: it is given back
 		// at once.
-		err := p.Model.Malloc(allocators.Request{Block: p.spare, Size: e.Size, Stream: uint32(e.Stream)})
+		err := p.Model.Malloc(allocators.Request{Block: p.spare, Size: e.Size, Stream: uint32(e.Stream), Pool: p.Requests.FailedPools[i]})
 		if err == nil {
 			p.Model.Free(p.spare, false)
 			return true

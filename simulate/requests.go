@@ -19,6 +19,8 @@ type Requests struct {
 	Restored map[trace.BlockID]bool
 	// Failed lists the events that ran out of memory.
 	Failed []int
+	// FailedPools gives the pools that those asked which did not ask the default pool, by event.
+	FailedPools map[int]uint32
 	// Deferred says that some frees waited for other streams.
 	Deferred bool
 }

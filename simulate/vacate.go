@@ -11,13 +11,30 @@ import (
 // Memory that a recording shows taken where the model still has some. Its release must have been left out,
 // or never was: the recording is right, and what was there goes.
 
-// vacate removes whatever the model has in a range: classic segments whole, of expandable ones the pages.
-func (f *follower) vacate(addr uint64, size int64) {
-	end := addr + uint64(size)
+// vacant says whether the model has no memory in a range. Address space without pages is none, since nobody
+// knows how far it reaches.
+func (f *follower) vacant(addr uint64, size int64) bool {
+	over := f.regions.over(addr, size)
+	for _, r := range over {
+		if !r.expandable {
+			return false
+		}
+	}
+	return len(over) == 0 || !f.holds(addr, addr+uint64(size))
+}
+
+// holds says whether the model has memory in a range, by looking at all that it has.
+func (f *follower) holds(addr, end uint64) bool {
 	f.work += f.a.Len()
 	hit := false
 	f.a.Layout(func(p caching.Placed) { hit = hit || p.Addr < end && addr < p.Addr+uint64(p.Size) })
-	if !hit {
+	return hit
+}
+
+// vacate removes whatever the model has in a range: classic segments whole, of expandable ones the pages.
+func (f *follower) vacate(addr uint64, size int64) {
+	end := addr + uint64(size)
+	if !f.holds(addr, end) {
 		return
 	}
 	f.work += 10 * f.a.Len()
