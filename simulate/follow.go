@@ -106,6 +106,7 @@ type follower struct {
 	end int // the group ends before this event
 
 	bases    []uint64 // where contiguous mapped memory begins, over the whole recording
+	classic  []uint64 // where classic segments begin, if both kinds occur
 	asking   asked    // what the running request is asked of
 	retries  int64    // of the model, before the present group
 	mixed    bool     // both kinds of segments occur
@@ -149,7 +150,10 @@ func Follow(dev *trace.Device, cfg config.Config, opt FollowOptions) *Following 
 		model.Limit = opt.Limit
 	}
 	initial := newInitialState(dev, &f.cfg)
-	f.bases = mappedBases(dev, initial.expandable)
+	if f.mixed {
+		f.classic = classicAddresses(dev)
+	}
+	f.bases = mappedBases(dev, initial.spaces)
 	model.DeviceTotal = deviceTotal(f.bases)
 	f.a = caching.New((*recordedDriver)(f), model)
 	f.pools = uint32(max(1, len(dev.Pools)))

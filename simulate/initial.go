@@ -27,10 +27,10 @@ type slack struct {
 
 // initialState is what existed before the first event, as the model takes it over.
 type initialState struct {
-	segments   []caching.Range
-	expandable [][]caching.Range // those of segments that are mapped ranges, by reservation, the lowest first
-	blocks     []InitialBlock
-	assumed    map[uint64]slack // by the address at which the block was assumed to end
+	segments []caching.Range
+	spaces   []space // the expandable segments that the mapped ranges among them lie in
+	blocks   []InitialBlock
+	assumed  map[uint64]slack // by the address at which the block was assumed to end
 }
 
 func newInitialState(dev *trace.Device, cfg *config.Config) *initialState {
@@ -66,13 +66,7 @@ func newInitialState(dev *trace.Device, cfg *config.Config) *initialState {
 		}
 		s.segments = append(s.segments, r)
 	}
-	var mapped []caching.Range
-	for i, seg := range dev.Initial.Segments {
-		if seg.Expandable {
-			mapped = append(mapped, s.segments[i])
-		}
-	}
-	s.expandable = reservationsOf(mapped)
+	s.spaces = spacesOf(dev, s.segments, cfg)
 	open.resolve(dev)
 	for _, g := range open.list {
 		b := &s.segments[g.segment].Blocks[g.index]
@@ -183,114 +177,10 @@ func (s *initialState) adopt(f *follower) {
 		f.a.AdoptSegment(r)
 		f.regions.add(region{addr: r.Addr, size: r.Size, pool: r.Pool, stream: r.Stream, small: r.Small, sure: seg.Pool != trace.PoolUnknown, old: true})
 	}
-	for i, group := range s.expandable {
-		first, last := group[0], group[len(group)-1]
-		base, size := placeReservation(group, f.a.PageOf(first.Small), f.a.ReservationSize(first.Small), i == 0)
-		size = int64(last.Addr-base) + f.spanFrom(last.Addr, size-int64(last.Addr-base))
-		f.a.AdoptReservation(base, size, group)
-		f.regions.addSpace(region{addr: base, size: size, pool: first.Pool, stream: first.Stream, small: first.Small, expandable: true, sure: true})
+	for _, x := range s.spaces {
+		first, last := x.ranges[0], x.ranges[len(x.ranges)-1]
+		size := int64(last.Addr-x.base) + f.spanFrom(last.Addr, f.a.ReservationSize(first.Small)-int64(last.Addr-x.base))
+		f.a.AdoptReservation(x.base, size, x.ranges)
+		f.regions.addSpace(region{addr: x.base, size: size, pool: first.Pool, stream: first.Stream, small: first.Small, expandable: true, sure: x.known})
 	}
-}
-
-// reservationsOf groups mapped ranges by the expandable segment that they lie in: there is one for each
-// pool, stream and size class, and their address spaces are far apart.
-func reservationsOf(ranges []caching.Range) [][]caching.Range {
-	type key struct {
-		pool, stream uint32
-		small        bool
-	}
-	var groups [][]caching.Range
-	index := map[key]int{}
-	for _, r := range ranges {
-		k := key{r.Pool, r.Stream, r.Small}
-		i, ok := index[k]
-		if !ok {
-			i = len(groups)
-			index[k] = i
-			groups = append(groups, nil)
-		}
-		groups[i] = append(groups[i], r)
-	}
-	return groups
-}
-
-// firstReservation is where the driver puts the first address space that a process reserves, and
-// reservationStep what others are multiples of.
-const (
-	firstReservation = 0x302000000
-	reservationStep  = 32 << 20
-)
-
-// placeReservation finds the base of an expandable segment from its mapped ranges. The lowest segment
-// begins where the first of a process does, if that is near enough. Others begin at the last possible
-// place that is a whole number of pages below the first mapped range; mostly nothing lies in front of it.
-func placeReservation(group []caching.Range, page, size int64, lowest bool) (base uint64, length int64) {
-	from := group[0].Addr
-	end := group[len(group)-1].Addr + uint64(group[len(group)-1].Size)
-	base = from
-	if near := from - firstReservation; lowest && from > firstReservation && near < nearFirst && near%uint64(page) == 0 {
-		base = firstReservation
-	}
-	for range reservationStep / config.MiB { // after so many pages of whole MiB the remainders repeat
-		if base%reservationStep == 0 || base <= uint64(page) {
-			break
-		}
-		base -= uint64(page)
-	}
-	if base%reservationStep != 0 {
-		base = from
-	}
-	return base, max(size, int64(end-base))
-}
-
-// nearFirst is how far above firstReservation mapped memory may begin and still be in it, in bytes: no more
-// than the address space that the smallest devices give rise to.
-const nearFirst = 8 << 30
-
-// deviceTotal estimates the memory of the device from the distance between its first two reservations, which
-// is nine eighths of it, rounded up; 0 if there are not two.
-func deviceTotal(bases []uint64) int64 {
-	if len(bases) < 2 || bases[0] != firstReservation {
-		return 0
-	}
-	return int64(bases[1]-bases[0]) / 9 * 8
-}
-
-// mappedBases lists the beginnings of the address ranges that were mapped at any time, adjacent ones, and
-// those that lay in one expandable segment at the start, taken together. Memory of an expandable segment grows at its end, so each range is one segment's, at least as
-// long as no two segments meet, for which a device would have to be full.
-func mappedBases(dev *trace.Device, initial [][]caching.Range) []uint64 {
-	type span struct{ from, to uint64 }
-	var spans []span
-	for _, group := range initial {
-		last := group[len(group)-1]
-		spans = append(spans, span{group[0].Addr, last.Addr + uint64(last.Size)})
-	}
-	for _, e := range dev.Events.All() {
-		if e.Op == trace.OpSegmentMap {
-			spans = append(spans, span{e.Addr, e.Addr + uint64(e.Size)})
-		}
-	}
-	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
-	var bases []uint64
-	var end uint64
-	for i, s := range spans {
-		if i == 0 || s.from > end {
-			bases = append(bases, s.from)
-		}
-		end = max(end, s.to)
-	}
-	return bases
-}
-
-// spanFrom is how far the address space of an expandable segment at base can reach: not to the next one.
-func (f *follower) spanFrom(base uint64, size int64) int64 {
-	i, found := slices.BinarySearch(f.bases, base)
-	if found {
-		i++
-	}
-	if i < len(f.bases) {
-		return min(size, int64(f.bases[i]-base))
-	}
-	return size
 }

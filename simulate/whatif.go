@@ -127,11 +127,10 @@ func (r *Requests) variants(s *Surroundings, w WhatIf) []sim.Variant {
 				base.Held = append(base.Held, sim.Range{Addr: s.initial.segments[i].Addr, Size: seg.Size})
 			}
 		}
-		for _, group := range s.initial.expandable {
-			first, last := group[0], group[len(group)-1]
-			base.Reserved = append(base.Reserved, sim.Range{Addr: first.Addr, Size: int64(last.Addr-first.Addr) + last.Size})
-			for _, x := range group {
-				base.Mapped += x.Size
+		for _, x := range s.initial.spaces {
+			base.Reserved = append(base.Reserved, sim.Range{Addr: x.base, Size: int64(x.end() - x.base)})
+			for _, r := range x.ranges {
+				base.Mapped += r.Size
 			}
 		}
 	}
@@ -206,13 +205,12 @@ func (s *Surroundings) same(w WhatIf) bool {
 // adoptInto builds the state in a model that is to go on from it.
 func (s *initialState) adoptInto(a *caching.Allocator) {
 	expandable := map[uint64]bool{}
-	for i, group := range s.expandable {
-		for _, r := range group {
+	for _, x := range s.spaces {
+		for _, r := range x.ranges {
 			expandable[r.Addr] = true
 		}
-		first := group[0]
-		base, size := placeReservation(group, a.PageOf(first.Small), a.ReservationSize(first.Small), i == 0)
-		a.AdoptReservation(base, size, group)
+		size := max(a.ReservationSize(x.ranges[0].Small), int64(x.end()-x.base))
+		a.AdoptReservation(x.base, size, x.ranges)
 	}
 	for _, r := range s.segments {
 		if !expandable[r.Addr] {
