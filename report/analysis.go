@@ -23,7 +23,8 @@ type Analysis struct {
 type Device struct {
 	Index  int
 	Trace  *trace.Device
-	Follow *simulate.Following
+	Follow *simulate.Following // nil where the file has no events
+	Live   *Live               // what existed, where the file shows one instant
 
 	PeakAllocated Peak
 	PeakReserved  Peak
@@ -57,13 +58,13 @@ type Options struct {
 // Analyze follows a trace and says what it shows.
 func Analyze(file string, t *trace.Trace, o Options) *Analysis {
 	cfg, findings := simulate.SettingsOf(t, config.DefaultVersion)
-	a := &Analysis{File: file, Trace: t, Settings: findings, Complete: true}
+	a := &Analysis{File: file, Trace: t, Settings: findings, Complete: !t.Source.Cut}
 	for i := range t.Devices {
 		if o.Device >= 0 && t.Devices[i].Index != o.Device {
 			continue
 		}
 		d := analyzeDevice(t, &t.Devices[i], cfg, o)
-		a.Complete = a.Complete && !d.Follow.Truncated
+		a.Complete = a.Complete && (d.Follow == nil || !d.Follow.Truncated)
 		a.Devices = append(a.Devices, d)
 	}
 	return a
@@ -74,6 +75,7 @@ type peaks struct {
 	from, to            int
 	allocated, reserved moment
 	failed              []OOM
+	held                *trace.Series // what the allocator had reserved by its own count, nil if that is in the events
 }
 
 type moment struct {
@@ -82,6 +84,9 @@ type moment struct {
 }
 
 func (p *peaks) watch(i int, e *trace.Event, now simulate.Now) {
+	if p.held != nil {
+		now.Reserved = levelAt(p.held, e.Time)
+	}
 	if e.Op == trace.OpOOM {
 		p.failed = append(p.failed, OOM{Event: i, Time: e.Time, Requested: e.Size, DeviceFree: int64(e.Addr),
 			Allocated: now.Allocated, Reserved: now.Reserved, LargestFree: now.Model.Fragmentation().Largest})
@@ -99,7 +104,10 @@ func (p *peaks) watch(i int, e *trace.Event, now simulate.Now) {
 }
 
 func analyzeDevice(t *trace.Trace, dev *trace.Device, cfg config.Config, o Options) Device {
-	p := peaks{from: o.From, to: o.To, allocated: moment{event: -1}, reserved: moment{event: -1}}
+	if dev.Content == trace.Samples || dev.Content == trace.Instant {
+		return withoutEvents(dev)
+	}
+	p := peaks{held: countedBy(dev), from: o.From, to: o.To, allocated: moment{event: -1}, reserved: moment{event: -1}}
 	if o.To <= 0 {
 		p.to = dev.Events.Len()
 	}
@@ -108,6 +116,9 @@ func analyzeDevice(t *trace.Trace, dev *trace.Device, cfg config.Config, o Optio
 	d := Device{Index: dev.Index, Trace: dev, Follow: f}
 	last := dev.Events.Len() - 1
 	end := moment{last, f.End.Allocated, f.End.Reserved}
+	if p.held != nil {
+		end.reserved = p.held.Last()
+	}
 	if start := initialMoment(f); p.from == 0 && (p.allocated.event < 0 || start.allocated > p.allocated.allocated) {
 		p.allocated = start
 	}
@@ -121,12 +132,16 @@ func analyzeDevice(t *trace.Trace, dev *trace.Device, cfg config.Config, o Optio
 	d.End = d.peak(end)
 	d.End.Holders = d.holders(last)
 	d.End.Requested = d.End.Holders.Requested
-	d.fragmentation(cfg, o, p.reserved.event)
-	d.OOMs = d.outOfMemory(p.failed)
+	if dev.Content == trace.Decisions {
+		d.fragmentation(cfg, o, p.reserved.event)
+		d.OOMs = d.outOfMemory(p.failed)
+	} else {
+		d.OOMs = unjudged(p.failed)
+	}
 	for i := range min(len(d.OOMs), mostHolders) {
 		d.OOMs[i].Holders = d.holders(d.OOMs[i].Event)
 	}
-	if o.Replay {
+	if o.Replay && (dev.Content == trace.Decisions || p.held != nil) {
 		d.Help = d.help(o)
 	}
 	return d

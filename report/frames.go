@@ -23,8 +23,9 @@ func isOwn(f trace.Frame) bool {
 	if file == "" || file == "??" || strings.HasPrefix(file, "<") || f.Line <= 0 {
 		return false
 	}
+	rooted := "/" + file // profilers cut what is common to the paths off their front
 	for _, l := range libraries {
-		if strings.Contains(file, l) {
+		if strings.Contains(rooted, l) {
 			return false
 		}
 	}
@@ -92,6 +93,10 @@ func fullStack(s *trace.Stacks, id trace.StackID) []string {
 	frames := s.Stack(id)
 	out := make([]string, len(frames))
 	for i, f := range frames {
+		if f.File == "" {
+			out[i] = f.Func
+			continue
+		}
 		out[i] = fmt.Sprintf("%s:%d %s", f.File, f.Line, f.Func)
 	}
 	return out

@@ -14,6 +14,7 @@ type analysisJSON struct {
 	File    string       `json:"file"`
 	Source  sourceJSON   `json:"source"`
 	Devices []deviceJSON `json:"devices"`
+	Lacks   []lackJSON   `json:"lacks"`
 }
 
 type sourceJSON struct {
@@ -33,19 +34,23 @@ type WarningJSON struct {
 }
 
 type deviceJSON struct {
-	Device        int               `json:"device"`
-	Settings      settingsJSON      `json:"settings"`
-	PeakAllocated peakAllocatedJSON `json:"peak_allocated"`
-	PeakReserved  peakReservedJSON  `json:"peak_reserved"`
-	End           endJSON           `json:"end"`
-	Fragmentation fragmentationJSON `json:"fragmentation"`
-	Steps         any               `json:"steps"`
-	Leaks         any               `json:"leaks"`
-	OOMs          []oomJSON         `json:"ooms"`
-	Help          []helpJSON        `json:"help"`
-	Assumptions   []string          `json:"assumptions"`
-	Exact         bool              `json:"exact"`
-	Warnings      []WarningJSON     `json:"warnings"`
+	Device        int                `json:"device"`
+	Settings      *settingsJSON      `json:"settings"`
+	PeakAllocated peakAllocatedJSON  `json:"peak_allocated"`
+	PeakReserved  peakReservedJSON   `json:"peak_reserved"`
+	End           endJSON            `json:"end"`
+	Fragmentation *fragmentationJSON `json:"fragmentation"`
+	Steps         any                `json:"steps"`
+	Leaks         any                `json:"leaks"`
+	OOMs          []oomJSON          `json:"ooms"`
+	Help          []helpJSON         `json:"help"`
+	Assumptions   []string           `json:"assumptions"`
+	Exact         *bool              `json:"exact"`
+	Content       string             `json:"content"`
+	Name          *string            `json:"name"`
+	Series        []seriesJSON       `json:"series"`
+	Live          *liveJSON          `json:"live"`
+	Warnings      []WarningJSON      `json:"warnings"`
 }
 
 type settingsJSON struct {
@@ -63,28 +68,28 @@ type stackJSON struct {
 }
 
 type peakAllocatedJSON struct {
-	Bytes        int64       `json:"bytes"`
+	Bytes        *int64      `json:"bytes"`
 	Event        *int        `json:"event"`
 	TimeUS       *int64      `json:"time_us"`
-	Reserved     int64       `json:"reserved_bytes"`
-	Requested    int64       `json:"requested_bytes"`
-	Before       int64       `json:"before_recording_bytes"`
-	Unattributed int64       `json:"unattributed_bytes"`
+	Reserved     *int64      `json:"reserved_bytes"`
+	Requested    *int64      `json:"requested_bytes"`
+	Before       *int64      `json:"before_recording_bytes"`
+	Unattributed *int64      `json:"unattributed_bytes"`
 	ByStack      []stackJSON `json:"by_stack"`
 }
 
 type peakReservedJSON struct {
-	Bytes     int64  `json:"bytes"`
+	Bytes     *int64 `json:"bytes"`
 	Event     *int   `json:"event"`
 	TimeUS    *int64 `json:"time_us"`
-	Allocated int64  `json:"allocated_bytes"`
+	Allocated *int64 `json:"allocated_bytes"`
 }
 
 type endJSON struct {
-	Allocated    int64       `json:"allocated_bytes"`
-	Reserved     int64       `json:"reserved_bytes"`
-	Before       int64       `json:"before_recording_bytes"`
-	Unattributed int64       `json:"unattributed_bytes"`
+	Allocated    *int64      `json:"allocated_bytes"`
+	Reserved     *int64      `json:"reserved_bytes"`
+	Before       *int64      `json:"before_recording_bytes"`
+	Unattributed *int64      `json:"unattributed_bytes"`
 	ByStack      []stackJSON `json:"by_stack"`
 }
 
@@ -135,7 +140,7 @@ func (a *Analysis) WriteJSON(w io.Writer) error {
 			Format: a.Trace.Source.Format, Producer: known(a.Trace.Source.Producer), Complete: a.Complete,
 			Warnings: Warnings(a.Trace.Warnings),
 		},
-		Devices: []deviceJSON{},
+		Devices: []deviceJSON{}, Lacks: lackList(a.Trace.Source.Lacks),
 	}
 	for i := range a.Devices {
 		d := &a.Devices[i]
@@ -156,39 +161,32 @@ func WriteJSON(w io.Writer, v any) error {
 
 func (a *Analysis) deviceJSON(d *Device) deviceJSON {
 	stacks := a.Trace.Stacks
-	f := d.Follow
 	j := deviceJSON{
-		Device: d.Index,
-		Settings: settingsJSON{
-			Conf: confText(f.Config), Expandable: f.Config.Expandable, Findings: []string{},
-			LimitBytes: atLeast(f.Bounds.Limit, 0), MemoryBytes: atLeast(f.Bounds.Capacity, 1),
-		},
-		PeakAllocated: peakAllocatedJSON{
-			Bytes: d.PeakAllocated.Allocated, Event: eventOf(d.PeakAllocated), TimeUS: timeOf(d.PeakAllocated.Time),
-			Reserved: d.PeakAllocated.Reserved, Requested: d.PeakAllocated.Requested,
-			Before: d.PeakAllocated.Holders.Before, Unattributed: d.PeakAllocated.Holders.Unattributed,
-			ByStack: stackList(stacks, d.PeakAllocated.Holders),
-		},
-		PeakReserved: peakReservedJSON{
-			Bytes: d.PeakReserved.Reserved, Event: eventOf(d.PeakReserved), TimeUS: timeOf(d.PeakReserved.Time),
-			Allocated: d.PeakReserved.Allocated,
-		},
-		End: endJSON{
-			Allocated: d.End.Allocated, Reserved: d.End.Reserved, Before: d.End.Holders.Before,
-			Unattributed: d.End.Holders.Unattributed, ByStack: stackList(stacks, d.End.Holders),
-		},
-		Fragmentation: fragmentationJSON{
-			Stranded: d.Fragmentation.Stranded, Cached: d.Fragmentation.Cached, Rounding: d.Fragmentation.Rounding,
-			Pending: d.Fragmentation.Pending, Largest: d.Fragmentation.Largest, PinnedBy: []pinJSON{},
-		},
-		OOMs: []oomJSON{}, Help: []helpJSON{}, Assumptions: append([]string{}, f.Score.Assumed...), Exact: f.Score.Exact(),
-		Warnings: Warnings(d.Trace.Warnings),
+		Device: d.Index, Content: contents[d.Trace.Content], Name: known(d.Trace.Name),
+		Series: seriesList(d.Trace.Series, a.Trace.Source.Clock), Live: liveOf(d.Trace),
+		PeakAllocated: peakAllocatedJSON{ByStack: []stackJSON{}}, End: endJSON{ByStack: []stackJSON{}},
+		OOMs: []oomJSON{}, Help: []helpJSON{}, Assumptions: []string{}, Warnings: Warnings(d.Trace.Warnings),
 	}
-	for _, s := range a.Settings {
-		j.Settings.Findings = append(j.Settings.Findings, s.Message)
+	f := d.Follow
+	if f == nil {
+		a.withoutEventsJSON(d, &j)
+		return j
 	}
-	for _, p := range d.PinnedBy {
-		j.Fragmentation.PinnedBy = append(j.Fragmentation.PinnedBy, pinJSON{p.Segment, p.Live, p.Blocks, fullStack(stacks, p.Stack)})
+	peak, end := d.PeakAllocated.Holders, d.End.Holders
+	j.PeakAllocated = peakAllocatedJSON{
+		Bytes: &d.PeakAllocated.Allocated, Event: eventOf(d.PeakAllocated), TimeUS: timeOf(d.PeakAllocated.Time),
+		Reserved: d.reserved(&d.PeakAllocated), Requested: d.requested(&d.PeakAllocated),
+		Before: &peak.Before, Unattributed: &peak.Unattributed, ByStack: stackList(stacks, peak),
+	}
+	j.PeakReserved = peakReservedJSON{Bytes: d.reserved(&d.PeakReserved)}
+	if j.PeakReserved.Bytes != nil {
+		j.PeakReserved.Event, j.PeakReserved.TimeUS = eventOf(d.PeakReserved), timeOf(d.PeakReserved.Time)
+		j.PeakReserved.Allocated = &d.PeakReserved.Allocated
+	}
+	j.End = endJSON{Allocated: &d.End.Allocated, Reserved: d.reserved(&d.End), Before: &end.Before,
+		Unattributed: &end.Unattributed, ByStack: stackList(stacks, end)}
+	if d.Trace.Content == trace.Decisions {
+		a.decisionsJSON(d, &j)
 	}
 	for _, o := range d.OOMs {
 		j.OOMs = append(j.OOMs, oomJSON{
@@ -201,6 +199,28 @@ func (a *Analysis) deviceJSON(d *Device) deviceJSON {
 		j.Help = append(j.Help, helpJSON(h))
 	}
 	return j
+}
+
+// decisionsJSON fills in what only a recording of an allocator's decisions has.
+func (a *Analysis) decisionsJSON(d *Device, j *deviceJSON) {
+	f := d.Follow
+	exact := f.Score.Exact()
+	j.Exact = &exact
+	j.Assumptions = append(j.Assumptions, f.Score.Assumed...)
+	j.Settings = &settingsJSON{
+		Conf: confText(f.Config), Expandable: f.Config.Expandable, Findings: []string{},
+		LimitBytes: atLeast(f.Bounds.Limit, 0), MemoryBytes: atLeast(f.Bounds.Capacity, 1),
+	}
+	for _, s := range a.Settings {
+		j.Settings.Findings = append(j.Settings.Findings, s.Message)
+	}
+	j.Fragmentation = &fragmentationJSON{
+		Stranded: d.Fragmentation.Stranded, Cached: d.Fragmentation.Cached, Rounding: d.Fragmentation.Rounding,
+		Pending: d.Fragmentation.Pending, Largest: d.Fragmentation.Largest, PinnedBy: []pinJSON{},
+	}
+	for _, p := range d.PinnedBy {
+		j.Fragmentation.PinnedBy = append(j.Fragmentation.PinnedBy, pinJSON{p.Segment, p.Live, p.Blocks, fullStack(a.Trace.Stacks, p.Stack)})
+	}
 }
 
 func stackList(stacks *trace.Stacks, h Holders) []stackJSON {

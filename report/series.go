@@ -169,7 +169,11 @@ func (s Summary) lived(start trace.Time, clock trace.Clock) string {
 	if clock == trace.ClockNone || s.Samples < 2 {
 		return ""
 	}
-	return fmt.Sprintf("  +%s to +%s, most at +%s", Span(time.Duration(s.First-start)), Span(time.Duration(s.Last-start)), Span(time.Duration(s.MaxAt-start)))
+	from := "start"
+	if s.First > start {
+		from = "+" + Span(time.Duration(s.First-start))
+	}
+	return fmt.Sprintf("  %s to +%s, most at +%s", from, Span(time.Duration(s.Last-start)), Span(time.Duration(s.MaxAt-start)))
 }
 
 // sampled says how many samples a device has, over which time.

@@ -60,6 +60,10 @@ func (a *Analysis) WriteText(w io.Writer, style Style) error {
 		a.device(p, &a.Devices[i])
 	}
 	a.notes(p)
+	if len(a.Trace.Source.Lacks) > 0 {
+		p.line("")
+		p.lacks(a.Trace.Source)
+	}
 	return p.err
 }
 
@@ -80,6 +84,9 @@ func (a *Analysis) headline() string {
 		last = max(last, to)
 	}
 	parts := []string{filepath.Base(a.File), a.Trace.Source.Format, plural(len(a.Devices), "device")}
+	if text := a.head(); text != "" {
+		return strings.Join(append(parts, text), " · ")
+	}
 	if events == 0 {
 		return strings.Join(append(parts, "no events, only the state at the end"), " · ")
 	}
@@ -99,6 +106,14 @@ func (a *Analysis) headline() string {
 func (a *Analysis) device(p *page, d *Device) {
 	if len(a.Devices) > 1 {
 		p.line("%s", p.bold(fmt.Sprintf("Device %d", d.Index)))
+	}
+	switch {
+	case d.Follow == nil:
+		a.plainDevice(p, d)
+		return
+	case d.Trace.Content == trace.Requests:
+		a.requestsDevice(p, d)
+		return
 	}
 	most, held := d.PeakAllocated.Allocated, d.PeakReserved.Reserved
 	p.line("%s", p.bold(fmt.Sprintf("Peak %s allocated, %s reserved: %s (%s) more than was ever in use.",
@@ -257,6 +272,9 @@ func (a *Analysis) notes(p *page) {
 			prefix = fmt.Sprintf("device %d: ", d.Index)
 		}
 		warn(prefix, d.Trace.Warnings)
+		if d.Follow == nil {
+			continue
+		}
 		s := &d.Follow.Score
 		for _, t := range s.Assumed {
 			lines = append(lines, prefix+t)

@@ -78,6 +78,7 @@ const (
 // Device is one GPU's part of a trace.
 type Device struct {
 	Content   Content
+	Rounded   bool     // sizes of requests are what the allocator made of them, not what was asked
 	Index     int      // the ordinal that the recording program used
 	Name      string   // "NVIDIA H200", "" if the file does not tell
 	UUID      string   // "GPU-…", "" if the file does not tell

@@ -116,7 +116,7 @@ func (c *chrome) clock(t *trace.Trace) (shift int64) {
 // device1 makes one device of what was gathered of it.
 func (c *chrome) device1(k deviceKey, shift int64) trace.Device {
 	g := c.devices[k]
-	d := trace.Device{Content: trace.Requests, Streams: []uint64{0}, Pools: []trace.Pool{{}}}
+	d := trace.Device{Content: trace.Requests, Rounded: true, Streams: []uint64{0}, Pools: []trace.Pool{{}}}
 	sortByTime(&g.events)
 	c.name(&g.events)
 	reserved := trace.Series{Quantity: trace.AllocatorReserved}

@@ -1,0 +1,181 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/vramscope/vramscope/trace"
+)
+
+// What can be said of recordings that do not show an allocator's decisions: requests alone, samples, or one
+// instant.
+
+// countedBy is what the allocator itself counted as reserved, where events do not show it.
+func countedBy(dev *trace.Device) *trace.Series {
+	if dev.Content != trace.Requests {
+		return nil
+	}
+	return trace.FindSeries(dev.Series, trace.AllocatorReserved)
+}
+
+// levelAt is the value of a series at a time, 0 before its first sample.
+func levelAt(s *trace.Series, t trace.Time) int64 {
+	p, _ := s.At(t)
+	return p.Last
+}
+
+// withoutEvents is what there is to say about a device that has none.
+func withoutEvents(dev *trace.Device) Device {
+	none := Peak{Event: -1, Allocated: -1, Reserved: -1, Requested: -1}
+	d := Device{Index: dev.Index, Trace: dev, PeakAllocated: none, PeakReserved: none, End: none}
+	if s := trace.FindSeries(dev.Series, trace.Allocated); s != nil && s.Samples > 0 {
+		d.PeakAllocated.Allocated, d.PeakAllocated.Time = s.Max, s.MaxAt
+		d.End.Allocated = s.Last()
+	}
+	if s := trace.FindSeries(dev.Series, trace.AllocatorReserved); s != nil && s.Samples > 0 {
+		d.PeakReserved.Reserved, d.PeakReserved.Time = s.Max, s.MaxAt
+		d.End.Reserved = s.Last()
+	}
+	if dev.Content == trace.Instant {
+		l := LiveOf(dev)
+		d.Live = &l
+		d.End.Allocated = l.Used
+		d.End.Holders = Holders{ByStack: l.ByStack, Unattributed: l.Unattributed, Unknown: int(l.Unknown)}
+		if l.Held > 0 {
+			d.End.Reserved = l.Held
+		}
+	}
+	return d
+}
+
+// unjudged takes failures as they are: without the decisions around them there is no telling why.
+func unjudged(failed []OOM) []OOM {
+	for i := range failed {
+		o := &failed[i]
+		o.Tried, o.LargestFree = o.Requested, 0
+		o.Verdict = Untold
+		o.Why = "this kind of recording does not tell what the device had free, nor in which pieces"
+	}
+	return failed
+}
+
+// Untold is the verdict where a recording has too little for one.
+const Untold = "unknown-partial"
+
+// reserved is what was reserved at a peak, nil where the recording does not tell.
+func (d *Device) reserved(p *Peak) *int64 {
+	if p.Reserved < 0 || d.Trace.Content == trace.Requests && p.Reserved == 0 {
+		return nil
+	}
+	return &p.Reserved
+}
+
+// requested is what was asked for at a peak, nil where the recording has rounded sizes only.
+func (d *Device) requested(p *Peak) *int64 {
+	if p.Requested < 0 || d.Trace.Rounded {
+		return nil
+	}
+	return &p.Requested
+}
+
+// withoutEventsJSON fills in what there is of a device without events.
+func (a *Analysis) withoutEventsJSON(d *Device, j *deviceJSON) {
+	j.PeakAllocated.Bytes, j.PeakAllocated.TimeUS = atLeast(d.PeakAllocated.Allocated, 0), timeOf(d.PeakAllocated.Time)
+	j.PeakReserved.Bytes, j.PeakReserved.TimeUS = atLeast(d.PeakReserved.Reserved, 0), timeOf(d.PeakReserved.Time)
+	j.End.Allocated, j.End.Reserved = atLeast(d.End.Allocated, 0), atLeast(d.End.Reserved, 0)
+	if d.Live == nil {
+		return
+	}
+	j.End.Unattributed = &d.Live.Unattributed
+	j.End.ByStack = stackList(a.Trace.Stacks, d.End.Holders)
+	if d.Live.Held > 0 {
+		j.Fragmentation = &fragmentationJSON{Stranded: d.Live.Free, Largest: d.Live.LargestFree, PinnedBy: []pinJSON{}}
+	}
+}
+
+// head says what a recording without events has, for the first line; nothing if it has some.
+func (a *Analysis) head() string {
+	if len(a.Devices) == 0 {
+		return ""
+	}
+	for i := range a.Devices {
+		if a.Devices[i].Follow != nil {
+			return ""
+		}
+	}
+	d := a.Devices[0].Trace
+	if d.Content == trace.Instant {
+		return "one instant"
+	}
+	return sampled(d.Series, a.Trace.Source.Clock)
+}
+
+// plainDevice writes what there is to say about a device without events.
+func (a *Analysis) plainDevice(p *page, d *Device) {
+	if d.Live == nil {
+		p.fence()
+		p.series(d.Trace.Series, a.Trace.Source.Clock)
+		p.fence()
+		return
+	}
+	a.live(p, d)
+}
+
+// live writes what existed at one instant, and why the request failed for which it was written down.
+func (a *Analysis) live(p *page, d *Device) {
+	l := d.Live
+	if l.Failed != nil {
+		p.line("%s", p.bold(fmt.Sprintf("Ran out of memory: asked %s, with %s in use of %s held.", Bytes(l.Failed.Requested), Bytes(l.Used), Bytes(l.Held))))
+		switch verdict, why := l.judge(d.Trace); {
+		case verdict != "":
+			p.line("  %s: %s.", verdict, why)
+		case why != "":
+			p.line("  %s.", why)
+		}
+		p.line("")
+	}
+	if l.Held > 0 {
+		p.line("%s: %s held, %s in use in %s, %s free in %s.", p.bold("Memory"), Bytes(l.Held), Bytes(l.Used), plural(int(l.Blocks), "block"),
+			Bytes(l.Free), plural(int(l.FreeBlocks), "block"))
+		p.line("  The largest free block has %s: %.1f %% of the free memory lies outside it.", Bytes(l.LargestFree), l.External())
+	}
+	if len(l.Kinds) > 1 {
+		for _, k := range l.Kinds {
+			p.line("  %s: %s in %s", k.Kind, Bytes(k.Bytes), plural(int(k.Blocks), "block"))
+		}
+	}
+	a.holders(p, "In use", l.Used, d.End.Holders)
+	if len(d.Trace.Series) > 0 {
+		p.fence()
+		p.series(d.Trace.Series, a.Trace.Source.Clock)
+		p.fence()
+	}
+}
+
+// requestsDevice writes about requests what is not about reserved memory.
+func (a *Analysis) requestsDevice(p *page, d *Device) {
+	most := d.PeakAllocated.Allocated
+	line := fmt.Sprintf("Peak %s allocated", Bytes(most))
+	if held := d.reserved(&d.PeakReserved); held != nil {
+		line += fmt.Sprintf(", %s reserved by the allocator's own count: %s (%s) more than was ever in use", Bytes(*held), Bytes(*held-most), percent(*held-most, *held))
+	}
+	p.line("%s", p.bold(line+"."))
+	for i, o := range d.OOMs {
+		if i == 3 {
+			p.line("And %s after that.", plural(len(d.OOMs)-i, "failure"))
+			break
+		}
+		p.line("%s", p.bold(fmt.Sprintf("Ran out of memory%s: asked %s, with %s in use.", d.when(o.Event), Bytes(o.Requested), Bytes(o.Allocated))))
+	}
+	d.helps(p)
+	p.line("")
+	a.holders(p, "At the peak"+d.when(d.PeakAllocated.Event), most, d.PeakAllocated.Holders)
+	if held := d.reserved(&d.PeakReserved); held != nil {
+		p.line("%s: %s. Which of it is cached and which is in pieces, this recording does not tell.",
+			p.bold("Reserved but not in use at the reserved peak"+d.when(d.PeakReserved.Event)), Bytes(*held-d.PeakReserved.Allocated))
+	}
+	end := Bytes(d.End.Allocated) + " allocated"
+	if held := d.reserved(&d.End); held != nil {
+		end += ", " + Bytes(*held) + " reserved"
+	}
+	p.line("%s: %s.", p.bold("At the end"), end)
+}
