@@ -9,11 +9,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/vramscope/vramscope/trace"
 	"github.com/vramscope/vramscope/trace/kineto"
+	"github.com/vramscope/vramscope/trace/tables"
 	"github.com/vramscope/vramscope/trace/torch"
 )
 
@@ -68,11 +70,24 @@ func Open(path string, opts Options) (*trace.Trace, error) {
 	if st.IsDir() {
 		return nil, &trace.SyntaxError{Offset: -1, Msg: "is a folder; give a file in it", Err: trace.ErrUnrecognized}
 	}
-	return Read(f, st.Size(), opts)
+	t, err := read(f, st.Size(), path, opts)
+	if err == nil {
+		for _, s := range sources {
+			if s.named != nil {
+				s.named(t, filepath.Base(path))
+			}
+		}
+	}
+	return t, err
 }
 
 // Read reads a file from r, which has size bytes, or 0 if that is not known.
 func Read(r io.Reader, size int64, opts Options) (*trace.Trace, error) {
+	return read(r, size, "", opts)
+}
+
+// read reads a file; path is "" if it is not a file on its own.
+func read(r io.Reader, size int64, path string, opts Options) (*trace.Trace, error) {
 	if opts.Progress != nil {
 		r = &progress{r: r, total: size, tell: opts.Progress}
 	}
@@ -87,6 +102,16 @@ func Read(r io.Reader, size int64, opts Options) (*trace.Trace, error) {
 	}
 	if len(head) == 0 {
 		return nil, &trace.SyntaxError{Offset: -1, Msg: "is empty: nothing was written to it", Err: trace.ErrCorrupt}
+	}
+	if tables.IsDatabase(head) {
+		if packed {
+			path = ""
+		}
+		t, err := readDatabase(br, path)
+		if err != nil {
+			return nil, cause("cannot be read", err)
+		}
+		return t, nil
 	}
 	for _, s := range sources {
 		t, err := s.read(br)
@@ -126,6 +151,9 @@ func cause(what string, err error) error {
 func unrecognized(head []byte) error {
 	var known []string
 	for _, s := range sources {
+		known = append(known, s.name)
+	}
+	for _, s := range databases {
 		known = append(known, s.name)
 	}
 	what := fmt.Sprintf("begins with the bytes % x, like no kind of file known here", head[:min(len(head), 8)])
