@@ -39,6 +39,8 @@ type Replays struct {
 	Follow   *simulate.Following
 	Recorded int64 // peak reserved of the recording, bytes
 	Live     int64 // peak allocated of it, bytes
+	Source   trace.Source
+	Content  trace.Content
 	Runs     []ReplayRun
 }
 
@@ -54,7 +56,12 @@ func Replay(file string, t *trace.Trace, d *trace.Device, o ReplayOptions) *Repl
 	cfg, _ := simulate.SettingsOf(t, config.DefaultVersion)
 	f := simulate.Follow(d, cfg, simulate.FollowOptions{Limit: o.RecordedLimit})
 	r := &Replays{File: file, Device: d.Index, Events: d.Events.Len(), Limit: o.Limit, Memory: o.Memory, Follow: f,
-		Recorded: f.PeakReserved, Live: f.PeakAllocated}
+		Recorded: f.PeakReserved, Live: f.PeakAllocated, Source: t.Source, Content: d.Content}
+	if s := countedBy(d); s != nil {
+		r.Recorded = s.Max
+	} else if d.Content == trace.Requests && r.Recorded == 0 {
+		r.Recorded = -1
+	}
 	settings := o.Settings
 	if len(settings) == 0 {
 		settings = []Setting{{Text: confText(f.Config), Config: f.Config}}
@@ -83,8 +90,8 @@ type replayJSON struct {
 	File        string    `json:"file"`
 	Device      int       `json:"device"`
 	Events      int       `json:"events"`
-	Recorded    int64     `json:"recorded_peak_reserved_bytes"`
-	Exact       bool      `json:"recording_reproduced"`
+	Recorded    *int64    `json:"recorded_peak_reserved_bytes"`
+	Exact       *bool     `json:"recording_reproduced"`
 	Assumptions []string  `json:"assumptions"`
 	Runs        []runJSON `json:"runs"`
 }
@@ -126,8 +133,14 @@ type fragmentsJSON struct {
 
 // WriteJSON renders replays for programs, schema vramscope/replay/v1.
 func (r *Replays) WriteJSON(w io.Writer) error {
-	out := replayJSON{Schema: "vramscope/replay/v1", File: r.File, Device: r.Device, Events: r.Events, Recorded: r.Recorded,
-		Exact: r.Follow.Score.Exact(), Assumptions: append([]string{}, r.Follow.Score.Assumed...), Runs: []runJSON{}}
+	out := replayJSON{Schema: "vramscope/replay/v1", File: r.File, Device: r.Device, Events: r.Events, Recorded: atLeast(r.Recorded, 0),
+		Assumptions: append([]string{}, r.Follow.Score.Assumed...), Runs: []runJSON{}}
+	if r.Content == trace.Decisions {
+		exact := r.Follow.Score.Exact()
+		out.Exact = &exact
+	} else {
+		out.Assumptions = append(out.Assumptions, r.lower()...)
+	}
 	for _, x := range r.Runs {
 		s := x.Stats
 		j := runJSON{
@@ -154,8 +167,11 @@ func (r *Replays) WriteJSON(w io.Writer) error {
 // WriteText renders replays for people, as a table.
 func (r *Replays) WriteText(w io.Writer, style Style) error {
 	p := &page{w: w, style: style}
-	p.line("%s", p.bold(fmt.Sprintf("%s · device %d · %s · recorded peak %s reserved, %s allocated", filepath.Base(r.File), r.Device,
-		plural(r.Events, "event"), Bytes(r.Recorded), Bytes(r.Live))))
+	recorded := Bytes(r.Live) + " allocated"
+	if r.Recorded >= 0 {
+		recorded = Bytes(r.Recorded) + " reserved, " + recorded
+	}
+	p.line("%s", p.bold(fmt.Sprintf("%s · device %d · %s · recorded peak %s", filepath.Base(r.File), r.Device, plural(r.Events, "event"), recorded)))
 	p.line("%s", r.under())
 	p.line("")
 	t := table.NewWriter()
@@ -248,6 +264,7 @@ func (r *Replays) notes(p *page) {
 		}
 	}
 	notes = append(notes, f.Score.Assumed...)
+	notes = append(notes, r.lower()...)
 	for _, x := range r.Runs {
 		for _, s := range x.Setting.Findings {
 			if s.Severity != config.Risk {
@@ -271,4 +288,16 @@ func WriteModels(w io.Writer, models []simulate.Model) error {
 		}
 	}
 	return nil
+}
+
+// lower says why the replay of a recording that has requests only is of lower fidelity.
+func (r *Replays) lower() []string {
+	if r.Content == trace.Decisions {
+		return nil
+	}
+	var out []string
+	for _, l := range r.Source.Lacks {
+		out = append(out, fmt.Sprintf("lower fidelity: a %s does not tell %s; for that: %s", r.Source.Format, l.What, l.Instead))
+	}
+	return out
 }

@@ -119,5 +119,24 @@ func pickDevice(t *trace.Trace, wanted int) (*trace.Device, error) {
 		}
 		return nil, fmt.Errorf("there is no device %d in this file; it has %s", wanted, strings.Join(have, ", "))
 	}
-	return nil, errors.New("no device in this file has events: record with torch.cuda.memory._record_memory_history() before the run")
+	return nil, fmt.Errorf("no device in this file has events%s", instead(t))
+}
+
+// instead says which recording would have what a file lacks.
+func instead(t *trace.Trace) string {
+	if len(t.Source.Lacks) == 0 {
+		return ": record with torch.cuda.memory._record_memory_history() before the run"
+	}
+	l := t.Source.Lacks[0]
+	return fmt.Sprintf(", it is a %s and cannot tell %s; for that: %s", t.Source.Format, l.What, l.Instead)
+}
+
+// hasDecisions says whether any device shows what its allocator decided.
+func hasDecisions(t *trace.Trace) bool {
+	for i := range t.Devices {
+		if t.Devices[i].Content == trace.Decisions {
+			return true
+		}
+	}
+	return len(t.Devices) == 0
 }

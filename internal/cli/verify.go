@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -29,6 +30,9 @@ Exit code 1 if anything differs.`,
 			t, err := e.open(args[0])
 			if err != nil {
 				return err
+			}
+			if !hasDecisions(t) {
+				return &inputError{args[0], fmt.Errorf("has no decisions of an allocator to compare with%s", instead(t))}
 			}
 			if device >= 0 {
 				if _, err := pickDevice(t, device); err != nil {
