@@ -34,6 +34,9 @@ type initialState struct {
 }
 
 func newInitialState(dev *trace.Device, cfg *config.Config) *initialState {
+	if dev.Content != trace.Decisions {
+		return requestsBefore(dev, cfg)
+	}
 	s := &initialState{assumed: map[uint64]slack{}}
 	blocks := dev.Initial.Blocks
 	open := &gaps{}
