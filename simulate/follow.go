@@ -110,6 +110,7 @@ type follower struct {
 	asking   asked    // what the running request is asked of
 	retries  int64    // of the model, before the present group
 	mixed    bool     // both kinds of segments occur
+	tangled  bool     // the recording took memory that it had not given back: regions do not tell all that the model has
 	now      Now
 	counted  int // events that now knows of
 	work     int // what explaining has cost so far, in blocks copied or looked at
@@ -149,7 +150,8 @@ func Follow(dev *trace.Device, cfg config.Config, opt FollowOptions) *Following 
 	if opt.Limit >= 0 {
 		model.Limit = opt.Limit
 	}
-	initial := newInitialState(dev, &f.cfg)
+	whole := noSplitPools(dev, &f.cfg)
+	initial := newInitialState(dev, &f.cfg, whole)
 	if f.mixed {
 		f.classic = classicAddresses(dev)
 	}
@@ -158,6 +160,12 @@ func Follow(dev *trace.Device, cfg config.Config, opt FollowOptions) *Following 
 	f.a = caching.New((*recordedDriver)(f), model)
 	f.pools = uint32(max(1, len(dev.Pools)))
 	initial.adopt(f)
+	for i := range dev.Pools {
+		if whole[uint32(i)] {
+			f.a.KeepWhole(uint32(i))
+			f.assume("pool %v never splits its blocks (no_split)", dev.Pools[i])
+		}
+	}
 	f.assumed = initial.assumed
 	f.out.initial, f.out.total = initial, model.DeviceTotal
 	f.out.Requests.Initial = initial.blocks
@@ -165,7 +173,6 @@ func Follow(dev *trace.Device, cfg config.Config, opt FollowOptions) *Following 
 		f.out.Sizes[b.ID] = b.Size
 		f.setPool(b.ID, b.Pool)
 	}
-	f.keepWhole()
 	f.hook()
 	f.out.Truncated = len(initial.segments) > 0 || len(initial.blocks) > 0 || dev.Overflow
 	f.begin(initial)
@@ -202,42 +209,6 @@ func (f *follower) kinds() {
 	}
 	if f.mixed {
 		f.assume("expandable_segments was switched while recording")
-	}
-}
-
-// keepWhole finds pools made with no_split: every segment holds one block, one of them with more room
-// than would have been split off.
-func (f *follower) keepWhole() {
-	type seen struct{ one, slack bool }
-	pools := map[trace.PoolID]*seen{}
-	blocks := f.dev.Final.Blocks
-	at := 0
-	for _, seg := range f.dev.Final.Segments {
-		n, used, slackest := 0, int64(0), int64(0)
-		for ; at < len(blocks) && blocks[at].Addr < seg.Addr+uint64(seg.Size); at++ {
-			n++
-			if b := blocks[at]; b.State != trace.BlockFree {
-				used++
-				slackest = max(slackest, b.Size-f.cfg.RoundSize(b.Requested))
-			}
-		}
-		if seg.Pool == trace.PoolDefault || seg.Pool == trace.PoolUnknown {
-			continue
-		}
-		p := pools[seg.Pool]
-		if p == nil {
-			p = &seen{one: true}
-			pools[seg.Pool] = p
-		}
-		p.one = p.one && n == 1
-		p.slack = p.slack || slackest > config.SmallSize || seg.Small && slackest >= config.MinBlock
-	}
-	for i := range f.dev.Pools {
-		id := trace.PoolID(i)
-		if p := pools[id]; p != nil && p.one && p.slack {
-			f.a.KeepWhole(uint32(id))
-			f.assume("pool %v never splits its blocks (no_split)", f.dev.Pools[id])
-		}
 	}
 }
 

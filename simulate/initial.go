@@ -33,7 +33,7 @@ type initialState struct {
 	assumed  map[uint64]slack // by the address at which the block was assumed to end
 }
 
-func newInitialState(dev *trace.Device, cfg *config.Config) *initialState {
+func newInitialState(dev *trace.Device, cfg *config.Config, whole map[uint32]bool) *initialState {
 	if dev.Content != trace.Decisions {
 		return requestsBefore(dev, cfg)
 	}
@@ -56,7 +56,10 @@ func newInitialState(dev *trace.Device, cfg *config.Config) *initialState {
 			if i+1 < len(in) {
 				room = int64(in[i+1].Addr - b.Addr)
 			}
-			size, assumed := blockSize(b, room, cfg, small || seg.Expandable, seg.Size)
+			size, assumed := blockSize(b, room, cfg, small || seg.Expandable)
+			if whole[pool] {
+				size, assumed = room, false
+			}
 			if assumed {
 				open.add(gap{from: b.Addr + uint64(size), to: b.Addr + uint64(min(size+config.SmallSize, room-config.SmallSize-1)),
 					block: b.ID, segment: len(s.segments), index: len(r.Blocks)})
@@ -99,7 +102,7 @@ func isSmall(seg trace.Segment, blocks []trace.Block) bool {
 }
 
 // blockSize is what a block took, and whether that is only assumed.
-func blockSize(b trace.Block, room int64, cfg *config.Config, exact bool, segment int64) (size int64, assumed bool) {
+func blockSize(b trace.Block, room int64, cfg *config.Config, exact bool) (size int64, assumed bool) {
 	if b.Size > 0 {
 		return min(b.Size, room), false
 	}
@@ -186,4 +189,40 @@ func (s *initialState) adopt(f *follower) {
 		f.a.AdoptReservation(x.base, size, x.ranges)
 		f.regions.addSpace(region{addr: x.base, size: size, pool: first.Pool, stream: first.Stream, small: first.Small, expandable: true, sure: x.known})
 	}
+}
+
+// noSplitPools finds pools made with no_split: every segment holds one block, one of them with more room
+// than would have been split off.
+func noSplitPools(dev *trace.Device, cfg *config.Config) map[uint32]bool {
+	type seen struct{ one, slack bool }
+	pools := map[trace.PoolID]*seen{}
+	blocks := dev.Final.Blocks
+	at := 0
+	for _, seg := range dev.Final.Segments {
+		n, used, slackest := 0, int64(0), int64(0)
+		for ; at < len(blocks) && blocks[at].Addr < seg.Addr+uint64(seg.Size); at++ {
+			n++
+			if b := blocks[at]; b.State != trace.BlockFree {
+				used++
+				slackest = max(slackest, b.Size-cfg.RoundSize(b.Requested))
+			}
+		}
+		if seg.Pool == trace.PoolDefault || seg.Pool == trace.PoolUnknown {
+			continue
+		}
+		p := pools[seg.Pool]
+		if p == nil {
+			p = &seen{one: true}
+			pools[seg.Pool] = p
+		}
+		p.one = p.one && n == 1
+		p.slack = p.slack || slackest > config.SmallSize || seg.Small && slackest >= config.MinBlock
+	}
+	found := map[uint32]bool{}
+	for id, p := range pools {
+		if p.one && p.slack {
+			found[uint32(id)] = true
+		}
+	}
+	return found
 }

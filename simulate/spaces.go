@@ -88,16 +88,19 @@ next:
 	return out
 }
 
-// reachOf is the least distance between memory of different segments: how far one of them may reach.
+// reachOf is how far one expandable segment may reach: the least distance from the beginning of a run of
+// ranges that may be one segment's to the beginning of the next run.
 func reachOf(mapped []caching.Range, known []bool) uint64 {
-	reach := uint64(0)
+	reach, start := uint64(0), mapped[0].Addr
 	for i := 1; i < len(mapped); i++ {
 		a, b := mapped[i-1], mapped[i]
-		if a.Stream != b.Stream || a.Small != b.Small || known[i-1] && known[i] && a.Pool != b.Pool {
-			if d := b.Addr - a.Addr; reach == 0 || d < reach {
-				reach = d
-			}
+		if a.Stream == b.Stream && a.Small == b.Small && !(known[i-1] && known[i] && a.Pool != b.Pool) {
+			continue
 		}
+		if d := b.Addr - start; reach == 0 || d < reach {
+			reach = d
+		}
+		start = b.Addr
 	}
 	return max(reach/10*9, leastReach)
 }
