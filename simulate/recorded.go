@@ -81,7 +81,12 @@ func (d *recordedDriver) Reserve(size int64) (uint64, error) {
 		}
 		return 0, f.refusedHere("address space of", size)
 	}
-	f.regions.addSpace(region{addr: e.Addr, size: f.spanFrom(e.Addr, size), pool: f.asking.pool, stream: uint32(e.Stream), small: f.asking.small, expandable: true, sure: f.asking.sure})
+	span := f.spanFrom(e.Addr, size)
+	if f.holds(e.Addr, e.Addr+uint64(span)) {
+		f.fail("place of an expandable segment", "address space that is not in use", f.show(f.i))
+		return 0, allocators.ErrNoMemory
+	}
+	f.regions.addSpace(region{addr: e.Addr, size: span, pool: f.asking.pool, stream: uint32(e.Stream), small: f.asking.small, expandable: true, sure: f.asking.sure})
 	f.newSegment(e)
 	return e.Addr, nil
 }
@@ -104,7 +109,7 @@ func (d *recordedDriver) Map(addr uint64, size int64) error {
 	}
 	if e := d.next(); e != nil && e.Op == trace.OpSegmentMap {
 		r := f.regions.at(addr)
-		if e.Addr != addr || e.Size != size || r == nil || !r.expandable || r.end() < addr+uint64(size) {
+		if e.Addr != addr || e.Size != size || r == nil || !r.expandable || r.end() < addr+uint64(size) || f.tangled && f.holds(addr, addr+uint64(size)) {
 			f.fail("pages mapped", fmt.Sprintf("%d bytes at %#x", size, addr), f.show(f.i))
 			return allocators.ErrNoMemory
 		}
@@ -201,14 +206,7 @@ func (f *follower) adoptEvent(e *trace.Event, scored bool, t int) {
 		}
 		f.regions.remove(e.Addr)
 	case trace.OpSegmentMap:
-		page := f.a.PageOf(small)
-		f.vacate(e.Addr, (e.Size+page-1)/page*page)
-		if r := f.regions.at(e.Addr); r == nil {
-			f.regions.addSpace(region{addr: e.Addr, size: f.spanFrom(e.Addr, f.a.ReservationSize(small)), pool: pool, stream: uint32(e.Stream), small: small, expandable: true})
-		} else {
-			pool, small = r.pool, r.small
-		}
-		f.a.AdoptMap(pool, uint32(e.Stream), small, e.Addr, e.Size)
+		f.adoptPages(e, pool, small)
 	case trace.OpSegmentUnmap:
 		if !f.a.AdoptUnmap(e.Addr, e.Size) {
 			f.vacate(e.Addr, e.Size)

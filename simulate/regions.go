@@ -100,14 +100,20 @@ func (g *regions) remove(addr uint64) {
 	}
 }
 
-// removeSpace takes out address space.
+// removeSpace takes out the address space of the expandable segment that begins at an address.
 func (g *regions) removeSpace(addr uint64, size int64) {
 	i := g.search(addr)
+	if i == len(g.list) || g.list[i].addr != addr {
+		return
+	}
+	first := g.list[i]
 	j := i
 	for j < len(g.list) && g.list[j].addr < addr+uint64(size) {
 		j++
 	}
-	rest := slices.DeleteFunc(g.list[i:j], func(r region) bool { return r.expandable && r.addr >= addr })
+	rest := slices.DeleteFunc(g.list[i:j], func(r region) bool {
+		return r.expandable && r.pool == first.pool && r.stream == first.stream && r.small == first.small
+	})
 	g.list = append(g.list[:i+len(rest)], g.list[j:]...)
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/allocators/caching"
+	"github.com/vramscope/vramscope/trace"
 )
 
 // Memory that a recording shows taken where the model still has some. Its release must have been left out,
@@ -20,7 +21,7 @@ func (f *follower) vacant(addr uint64, size int64) bool {
 			return false
 		}
 	}
-	return len(over) == 0 || !f.holds(addr, addr+uint64(size))
+	return len(over) == 0 && !f.tangled || !f.holds(addr, addr+uint64(size))
 }
 
 // holds says whether the model has memory in a range, by looking at all that it has.
@@ -37,6 +38,7 @@ func (f *follower) vacate(addr uint64, size int64) {
 	if !f.holds(addr, end) {
 		return
 	}
+	f.tangled = true
 	f.work += 10 * f.a.Len()
 	var placed []caching.Placed
 	f.a.Layout(func(p caching.Placed) { placed = append(placed, p) })
@@ -64,6 +66,28 @@ func (f *follower) room(addr uint64) int64 {
 		}
 	})
 	return room
+}
+
+// adoptPages maps pages where the recording does. Where the model's address space is another, its whole pages
+// would reach into other memory: then they are an expandable segment of their own.
+func (f *follower) adoptPages(e *trace.Event, pool uint32, small bool) {
+	f.vacate(e.Addr, e.Size)
+	r := f.regions.at(e.Addr)
+	if r != nil {
+		pool, small = r.pool, r.small
+	}
+	end := e.Addr + uint64(e.Size)
+	if r != nil && !f.holds(end, end+uint64(f.a.PageOf(false))) {
+		f.a.AdoptMap(pool, uint32(e.Stream), small, e.Addr, e.Size)
+		return
+	}
+	size := e.Size
+	if r == nil {
+		size = max(size, f.spanFrom(e.Addr, f.a.ReservationSize(small)))
+		f.regions.addSpace(region{addr: e.Addr, size: size, pool: pool, stream: uint32(e.Stream), small: small, expandable: true})
+	}
+	f.tangled = f.tangled || r != nil || f.regions.at(e.Addr).end() < end
+	f.a.AdoptReservation(e.Addr, size, []caching.Range{{Addr: e.Addr, Size: e.Size, Pool: pool, Stream: uint32(e.Stream), Small: small}})
 }
 
 // remove gives back the blocks of a segment, and its memory: all of it if it is a classic one, the given
