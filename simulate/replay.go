@@ -115,7 +115,7 @@ func (p *Player) step(i int, e *trace.Event) bool {
 		p.acts = p.acts[1:]
 	}
 	if p.Driver != nil {
-		p.Driver.Tick(int64(i))
+		p.Driver.Tick(int64(p.Requests.Recorded(i)))
 	}
 	if p.due != nil {
 		for _, b := range p.due[i] {

@@ -23,6 +23,18 @@ type Requests struct {
 	FailedPools map[int]uint32
 	// Deferred says that some frees waited for other streams.
 	Deferred bool
+
+	// origin gives for each event that of the recording which it is, or before which it was put; nil if the
+	// requests are as recorded.
+	origin []int32
+}
+
+// Recorded is the event of the recording that an event of the requests is, or before which it was put.
+func (r *Requests) Recorded(event int) int {
+	if event >= 0 && event < len(r.origin) {
+		return int(r.origin[event])
+	}
+	return event
 }
 
 // InitialBlock is a block that existed before the recording, with the memory that it takes.
