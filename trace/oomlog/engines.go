@@ -116,6 +116,9 @@ func parseGGML(v *view) (found, bool) {
 			m.start = second
 		}
 		size := v.index("bufferofsize", p, p+40)
+		if size < 0 { // the mark is another one's, farther away
+			return found{}, false
+		}
 		digits := size
 		for digits > p && isDigit(v.text[digits-1]) {
 			digits--
