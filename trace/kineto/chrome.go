@@ -392,7 +392,7 @@ func foldedFrame(name string) trace.Frame {
 			digits = true
 			continue
 		}
-		digits = false
+		digits = r == '#'
 		b.WriteRune(r)
 	}
 	return trace.Frame{Func: b.String()}
