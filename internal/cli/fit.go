@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+	"github.com/vramscope/vramscope/report"
+)
+
+func newFit(e *env) *cobra.Command {
+	var (
+		out          output
+		device       int
+		confs, names []string
+		recorded     sizeFlag
+	)
+	c := &cobra.Command{
+		Use:   "fit FILE",
+		Short: "The smallest memory in which a recording finishes",
+		Long: `Finds, by replaying the requests of a recording, the least memory in which they are all
+served: of what the device can give the allocator (memory), and of what the process allows
+itself (own limit, set_per_process_memory_fraction), to 2 MiB. An allocator that finishes
+in one size may fail in a larger one; sizes above the least are tried too, and where that
+happens it is said. The range is over what no recording tells, as in replay.
+
+What else needs memory of the device is not in it: the CUDA context, other libraries,
+other processes. A recording that ends where it ran out of memory is the beginning of a
+run, and the figures hold for that beginning.`,
+		Args: oneFile,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			specs, err := parseConfs(confs)
+			if err != nil {
+				return err
+			}
+			models, err := modelNames(names, len(confs) > 0)
+			if err != nil {
+				return err
+			}
+			t, err := e.open(args[0])
+			if err != nil {
+				return err
+			}
+			d, err := pickDevice(t, device)
+			if err != nil {
+				return &inputError{args[0], err}
+			}
+			bar := newBar(e.stderr, out.quiet, "replaying")
+			r := report.Fit(args[0], t, d, report.FitOptions{Models: models, Settings: specs, RecordedLimit: recorded.or(-1), Progress: bar.show})
+			bar.clear()
+			return out.write(e.stdout, func(w io.Writer) error {
+				if out.format == "json" {
+					return r.WriteJSON(w)
+				}
+				return r.WriteText(w, out.style(e.stdout))
+			})
+		},
+	}
+	out.flags(c)
+	f := c.Flags()
+	f.StringArrayVar(&confs, "conf", nil, "a setting, as in PYTORCH_CUDA_ALLOC_CONF (repeatable; \"\" is the default)")
+	f.StringArrayVar(&names, "allocator", nil, "an allocator of vramscope replay --list, or all (repeatable)")
+	f.Var(&recorded, "recorded-limit", "what the process could reserve when it was recorded")
+	f.IntVar(&device, "device", -1, "this device, not the first that has events")
+	return c
+}

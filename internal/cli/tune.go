@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	"github.com/vramscope/vramscope/allocators/caching/config"
+	"github.com/vramscope/vramscope/report"
+)
+
+func newTune(e *env) *cobra.Command {
+	var (
+		out                     output
+		limit, memory, recorded sizeFlag
+		device, top, settings   int
+		torch                   string
+	)
+	c := &cobra.Command{
+		Use:   "tune FILE",
+		Short: "The settings of PyTorch's allocator worth trying, ranked, with what each costs",
+		Long: `Searches the settings that change what PyTorch's allocator reserves (expandable segments,
+max_split_size_mb, roundup_power2_divisions, garbage_collection_threshold under a limit,
+large_segment_size_mb, max_non_split_rounding_mb) by replaying the recording under each, on
+all cores. The result is ranked by the peak reserved, then by calls of the device. Nothing
+is recommended that saves less than is uncertain.
+
+Without --limit or --memory the recording is replayed in the memory that it ran in, as far
+as it tells: without a limit, if memory was never refused.`,
+		Args: oneFile,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			if top < 1 || settings < 1 {
+				return usageError{fmt.Errorf("--top %d, --settings %d: give at least 1", top, settings)}
+			}
+			version := config.DefaultVersion
+			if torch != "" {
+				var err error
+				if version, err = config.ParseVersion(torch); err != nil {
+					return usageError{fmt.Errorf("--torch: %w", err)}
+				}
+			}
+			t, err := e.open(args[0])
+			if err != nil {
+				return err
+			}
+			d, err := pickDevice(t, device)
+			if err != nil {
+				return &inputError{args[0], err}
+			}
+			bar := newBar(e.stderr, out.quiet, "replaying")
+			r := report.TuneSettings(args[0], t, d, report.TuneOptions{
+				Limit: limit.or(-1), Memory: memory.or(0), RecordedLimit: recorded.or(limit.or(-1)),
+				Settings: settings, Top: top, Version: version, Progress: bar.show,
+			})
+			bar.clear()
+			return out.write(e.stdout, func(w io.Writer) error {
+				if out.format == "json" {
+					return r.WriteJSON(w)
+				}
+				return r.WriteText(w, out.style(e.stdout))
+			})
+		},
+	}
+	out.flags(c)
+	f := c.Flags()
+	f.Var(&limit, "limit", "what the process may reserve at most (its memory fraction, in bytes)")
+	f.Var(&memory, "memory", "what the device can give at most")
+	f.Var(&recorded, "recorded-limit", "what the process could reserve when it was recorded, if that is not --limit")
+	f.IntVar(&device, "device", -1, "this device, not the first that has events")
+	f.IntVar(&top, "top", 8, "how many settings to show")
+	f.IntVar(&settings, "settings", 64, "how many settings to try at most")
+	f.StringVar(&torch, "torch", "", "the `version` of PyTorch, as torch.__version__ prints it (default "+config.DefaultVersion.String()+")")
+	return c
+}

@@ -1,0 +1,277 @@
+package simulate
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/vramscope/vramscope/allocators/caching/config"
+)
+
+// TuneOptions say how to look for better settings.
+type TuneOptions struct {
+	Room     Room
+	Settings int            // how many to try at most
+	Top      int            // how many to look at closely and return
+	Version  config.Version // only settings that it knows are tried
+	Progress Progress
+}
+
+// Room is how much memory there is.
+type Room struct {
+	Limit  int64 // bytes that may be reserved, negative for no limit
+	Memory int64 // bytes the device can give, 0 for no limit
+	// Own says that the limit is one that the process sets itself. Garbage is collected at a share of such a
+	// limit only.
+	Own  bool
+	Told string // where it comes from; empty if somebody gave it
+}
+
+// Tuning is what a search over settings found.
+type Tuning struct {
+	Room        Room
+	Baseline    Candidate   // the recording's own settings
+	Candidates  []Candidate // ranked, the best first
+	Tried       int         // settings that were replayed, besides the recording's own
+	Skipped     []Skipped
+	Recommended *Recommendation // nil if nothing is worth it
+	Span        time.Duration   // of the recording, 0 if it has no times
+}
+
+// Recommendation is the setting to use.
+type Recommendation struct {
+	Candidate *Candidate // one of those listed
+	// Saves is by how much less it reserves, bytes. It says nothing if Rescues.
+	Saves   int64
+	Rescues bool // it finishes where the recording's own settings do not
+	// Over is the candidate that reserves less still, for more settings or at a greater cost; nil if none does.
+	Over *Candidate
+}
+
+const (
+	// slowAt is the share of the recording's time from which on more calls of the device are too many.
+	slowAt = 0.1
+	// callTime is what such a call takes, roughly: it waits for the device more often than not.
+	callTime = 500 * time.Microsecond
+	// fewCalls are made while a program warms up, whatever its settings.
+	fewCalls = 100
+)
+
+// Room is the memory that the recording itself ran in, as far as it tells: what the device had, or, if memory
+// was refused without that being known, what it was at least.
+func (f *Following) Room() Room {
+	stats := f.Model.Stats()
+	switch b := f.Bounds; {
+	case b.Limit >= 0:
+		return Room{Limit: b.Limit, Memory: b.Capacity, Own: true}
+	case b.Capacity > 0:
+		return Room{Limit: -1, Memory: b.Capacity, Told: "the memory of the device as the out-of-memory events tell it"}
+	case b.High < math.MaxInt64:
+		return Room{Limit: b.Low, Own: true, Told: "what the process held at most; a limit of its own refused it more, and how much that was the recording does not tell"}
+	case stats.Retries > 0 || stats.OOMs > 0:
+		return Room{Limit: b.Low, Told: "what it held at most; it was short of memory, and how much there was the recording does not tell"}
+	}
+	return Room{Limit: -1}
+}
+
+// Tune searches for settings under which the recording would have reserved less. The result does not depend
+// on how many cores there are.
+func (r *Requests) Tune(s *Surroundings, base config.Config, o TuneOptions) *Tuning {
+	if _, _, err := config.Parse(base.String(), o.Version); err != nil {
+		o.Version = config.Latest // the recording has settings that the version lacks, so it is another
+	}
+	q := &search{r: r, s: s, o: o, base: base, demand: newDemand(r, o.Room.Own && o.Room.Limit >= 0),
+		seen: map[essence]string{}, peaks: map[essence]int64{}, named: map[string]bool{}, work: &workers{progress: o.Progress}}
+	own := Candidate{Conf: base.String(), Config: base}
+	own.Run = r.Once(s, q.whatIf(&own))
+	e := q.demand.essence(&base)
+	q.named[own.Conf], q.seen[e], q.peaks[e] = true, own.Conf, own.Stats.Reserved.Peak
+	q.tried = append(q.tried, own)
+	q.run()
+
+	t := &Tuning{Room: o.Room, Tried: len(q.tried) - 1, Skipped: q.skipped, Span: r.span()}
+	list := q.finalists()
+	q.look(list)
+	t.Baseline = *list[0]
+	for _, x := range list[1:] {
+		t.Candidates = append(t.Candidates, *x)
+	}
+	t.Recommended = t.recommend()
+	return t
+}
+
+// finalists are the recording's own settings, and behind them those worth a closer look, ranked: of the
+// settings that change the same keys the best, unless changing fewer does as well.
+func (q *search) finalists() []*Candidate {
+	ranked := q.best(len(q.tried), func(c *config.Config) bool { return *c != q.base })
+	list := []*Candidate{&q.tried[0]}
+	taken := map[setKeys]bool{}
+	for _, x := range ranked {
+		if len(list) > q.o.Top {
+			break
+		}
+		if taken[x.keys] || slices.ContainsFunc(ranked, func(y *Candidate) bool { return y.spares(x) }) {
+			continue
+		}
+		taken[x.keys] = true
+		list = append(list, x)
+	}
+	return list
+}
+
+// spares says whether a candidate does as well as another that changes more.
+func (c *Candidate) spares(other *Candidate) bool {
+	return c.keys.within(other.keys) && (c.Completed || !other.Completed) &&
+		c.Stats.Reserved.Peak <= other.Stats.Reserved.Peak && c.cost() <= other.cost()+fewCalls
+}
+
+// look replays candidates again under each guess at what no recording tells.
+func (q *search) look(list []*Candidate) {
+	type job struct {
+		of      int
+		variant int
+	}
+	var jobs []job
+	runs := make([][]Run, len(list))
+	for i, x := range list {
+		n := len(q.r.variants(q.s, q.whatIf(x)))
+		runs[i] = make([]Run, n)
+		runs[i][0] = x.Run
+		for v := 1; v < n; v++ {
+			jobs = append(jobs, job{i, v})
+		}
+	}
+	q.work.expect(len(jobs))
+	q.work.each(len(jobs), func(i int) {
+		j := jobs[i]
+		w := q.whatIf(list[j.of])
+		runs[j.of][j.variant] = q.r.play(q.s, w, q.r.variants(q.s, w)[j.variant])
+		q.work.step()
+	})
+	for i, x := range list {
+		x.Guess = !q.s.known
+		x.Low, x.High = x.Stats.Reserved.Peak, x.Stats.Reserved.Peak
+		for _, run := range runs[i] {
+			x.Low = min(x.Low, run.Stats.Reserved.Peak)
+			x.High = max(x.High, run.Stats.Reserved.Peak)
+			x.Guesses++
+			if run.Completed {
+				x.Finishing++
+			}
+		}
+	}
+}
+
+// span is how long the recording took, 0 if it has no times.
+func (r *Requests) span() time.Duration {
+	events := &r.Device.Events
+	if n := events.Len(); n > 0 {
+		return time.Duration(events.At(n-1).Time - events.At(0).Time)
+	}
+	return 0
+}
+
+// Slows says how much more time a candidate spends calling the device for memory than the recording's own
+// settings, roughly and as a share of the recording's time; 0 if that has no times, if it is only a few calls
+// more, or if those settings run out of memory and so have made part of their calls only.
+func (t *Tuning) Slows(c *Candidate) float64 {
+	more := c.cost() - t.Baseline.cost()
+	if t.Span <= 0 || more <= fewCalls || !t.Baseline.Completed {
+		return 0
+	}
+	return float64(more) * callTime.Seconds() / t.Span.Seconds()
+}
+
+// recommend picks the setting to use. It must finish, whatever the guess, and reserve less than the present
+// settings for certain: at its most less than those at their least, by a hundredth or more. One that makes
+// the program wait for the device more often comes only after all that do not. Of those that differ from
+// the best by no more than a hundredth, or than it is uncertain itself, it is the one that changes least,
+// then the one that costs least.
+func (t *Tuning) recommend() *Recommendation {
+	base := &t.Baseline
+	rescues := !base.Completed
+	little := base.Stats.Reserved.Peak / 100
+	var worth []*Candidate
+	for i := range t.Candidates {
+		c := &t.Candidates[i]
+		if !c.Completed || c.Finishing < c.Guesses {
+			continue
+		}
+		if rescues || c.High < base.Low && base.Stats.Reserved.Peak-c.Stats.Reserved.Peak >= little {
+			worth = append(worth, c)
+		}
+	}
+	from := t.affordable(worth)
+	if len(from) == 0 {
+		return nil
+	}
+	best := from[0]
+	little = max(little, best.High-best.Low)
+	pick := best
+	for _, c := range from[1:] {
+		if c.Stats.Reserved.Peak-best.Stats.Reserved.Peak <= little && simpler(c, pick) {
+			pick = c
+		}
+	}
+	rec := &Recommendation{Candidate: pick, Saves: base.Stats.Reserved.Peak - pick.Stats.Reserved.Peak, Rescues: rescues}
+	if worth[0] != pick {
+		rec.Over = worth[0]
+	}
+	return rec
+}
+
+// affordable are those of a list that hardly call the device more often than the present settings do; if
+// there are none, those that do not slow the program down much; and if only finishing counts, any.
+func (t *Tuning) affordable(list []*Candidate) []*Candidate {
+	if len(list) == 0 {
+		return nil
+	}
+	usual := t.Baseline.cost()
+	if !t.Baseline.Completed {
+		usual = slices.MinFunc(list, func(a, b *Candidate) int { return cmp.Compare(a.cost(), b.cost()) }).cost()
+	}
+	var cheap, bearable []*Candidate
+	for _, c := range list {
+		if c.cost() <= usual+fewCalls {
+			cheap = append(cheap, c)
+		}
+		if t.Slows(c) < slowAt {
+			bearable = append(bearable, c)
+		}
+	}
+	if len(cheap) > 0 {
+		return cheap
+	}
+	return bearable
+}
+
+func simpler(a, b *Candidate) bool {
+	if a.Changed != b.Changed {
+		return a.Changed < b.Changed
+	}
+	return a.cost() < b.cost()
+}
+
+// Since says from which version of PyTorch on a setting is understood, the zero value if no known version
+// does.
+func Since(conf string) config.Version {
+	for _, v := range versions() {
+		if _, _, err := config.Parse(conf, v); err == nil {
+			return v
+		}
+	}
+	return config.Version{}
+}
+
+// versions lists the releases whose rules are known, the oldest first.
+func versions() []config.Version {
+	var out []config.Version
+	for minor := 10; minor <= 13; minor++ {
+		out = append(out, config.Version{Major: 1, Minor: minor})
+	}
+	for minor := 0; minor <= config.Latest.Minor; minor++ {
+		out = append(out, config.Version{Major: 2, Minor: minor})
+	}
+	return out
+}
