@@ -4,6 +4,8 @@
 package report
 
 import (
+	"regexp"
+
 	"github.com/vramscope/vramscope/allocators"
 	"github.com/vramscope/vramscope/allocators/caching/config"
 	"github.com/vramscope/vramscope/simulate"
@@ -33,6 +35,8 @@ type Device struct {
 	PinnedBy      []Pin                    // segments that small live blocks keep, the most wasteful first
 	OOMs          []OOM
 	Help          []Help
+	Steps         simulate.StepList
+	Growth        simulate.Growth
 }
 
 // Peak is the memory at one instant.
@@ -52,7 +56,8 @@ type Options struct {
 	Device int   // only this device, negative for all
 	// From and To bound the events among which peaks are looked for; To 0 is the end.
 	From, To int
-	Replay   bool // whether to try what would have helped
+	Replay   bool           // whether to try what would have helped
+	Step     *regexp.Regexp // annotations that are steps, nil to find out
 }
 
 // Analyze follows a trace and says what it shows.
@@ -144,6 +149,8 @@ func analyzeDevice(t *trace.Trace, dev *trace.Device, cfg config.Config, o Optio
 	if o.Replay && (dev.Content == trace.Decisions || p.held != nil) {
 		d.Help = d.help(o)
 	}
+	d.Steps = simulate.Steps(t, dev, o.Step)
+	d.Growth = f.Growth(d.Steps)
 	return d
 }
 

@@ -40,8 +40,9 @@ type deviceJSON struct {
 	PeakReserved  peakReservedJSON   `json:"peak_reserved"`
 	End           endJSON            `json:"end"`
 	Fragmentation *fragmentationJSON `json:"fragmentation"`
-	Steps         any                `json:"steps"`
-	Leaks         any                `json:"leaks"`
+	Steps         *stepsJSON         `json:"steps"`
+	Leaks         []leakJSON         `json:"leaks"`
+	Growth        *growthJSON        `json:"growth"`
 	OOMs          []oomJSON          `json:"ooms"`
 	Help          []helpJSON         `json:"help"`
 	Assumptions   []string           `json:"assumptions"`
@@ -211,6 +212,7 @@ func (a *Analysis) decisionsJSON(d *Device, j *deviceJSON) {
 		Conf: confText(f.Config), Expandable: f.Config.Expandable, Findings: []string{},
 		LimitBytes: atLeast(f.Bounds.Limit, 0), MemoryBytes: atLeast(f.Bounds.Capacity, 1),
 	}
+	j.Steps, j.Leaks, j.Growth = a.stepsAndLeaks(d)
 	for _, s := range a.Settings {
 		j.Settings.Findings = append(j.Settings.Findings, s.Message)
 	}

@@ -27,6 +27,7 @@ type ReplayOptions struct {
 	Limit         int64     // bytes the process may reserve, negative for no limit
 	Memory        int64     // bytes the device can give, 0 for no limit
 	RecordedLimit int64     // bytes the process could reserve when it was recorded, negative if not known
+	EditOptions
 }
 
 // Replays is what came of replaying a recording.
@@ -42,6 +43,9 @@ type Replays struct {
 	Source   trace.Source
 	Content  trace.Content
 	Runs     []ReplayRun
+	Edited   *simulate.Edited // nil if nothing was to be changed
+	Steps    simulate.StepList
+	Stacks   *trace.Stacks // of the leaks that Edited knows of
 }
 
 // ReplayRun is one of them.
@@ -49,10 +53,12 @@ type ReplayRun struct {
 	Allocator string
 	Setting   Setting
 	simulate.Prediction
+	Unedited *simulate.Run // without the edits, if there are any
 }
 
-// Replay follows a recording to find its requests, and replays them.
-func Replay(file string, t *trace.Trace, d *trace.Device, o ReplayOptions) *Replays {
+// Replay follows a recording to find its requests, changes them if that is asked for, and replays them. An
+// error is about the edits.
+func Replay(file string, t *trace.Trace, d *trace.Device, o ReplayOptions) (*Replays, error) {
 	cfg, _ := simulate.SettingsOf(t, config.DefaultVersion)
 	f := simulate.Follow(d, cfg, simulate.FollowOptions{Limit: o.RecordedLimit})
 	r := &Replays{File: file, Device: d.Index, Events: d.Events.Len(), Limit: o.Limit, Memory: o.Memory, Follow: f,
@@ -61,6 +67,10 @@ func Replay(file string, t *trace.Trace, d *trace.Device, o ReplayOptions) *Repl
 		r.Recorded = s.Max
 	} else if d.Content == trace.Requests && r.Recorded == 0 {
 		r.Recorded = -1
+	}
+	requests, err := r.edit(t, d, o)
+	if err != nil {
+		return nil, err
 	}
 	settings := o.Settings
 	if len(settings) == 0 {
@@ -78,22 +88,29 @@ func Replay(file string, t *trace.Trace, d *trace.Device, o ReplayOptions) *Repl
 			under = []Setting{{Config: f.Config}}
 		}
 		for _, s := range under {
-			p := f.Requests.Predict(around, simulate.WhatIf{Model: name, Config: s.Config, Limit: o.Limit, Memory: o.Memory})
-			r.Runs = append(r.Runs, ReplayRun{Allocator: name, Setting: s, Prediction: p})
+			w := simulate.WhatIf{Model: name, Config: s.Config, Limit: o.Limit, Memory: o.Memory}
+			x := ReplayRun{Allocator: name, Setting: s, Prediction: requests.Predict(around, w)}
+			if r.Edited != nil {
+				run := f.Requests.Once(around, w)
+				x.Unedited = &run
+			}
+			r.Runs = append(r.Runs, x)
 		}
 	}
-	return r
+	return r, nil
 }
 
 type replayJSON struct {
-	Schema      string    `json:"schema"`
-	File        string    `json:"file"`
-	Device      int       `json:"device"`
-	Events      int       `json:"events"`
-	Recorded    *int64    `json:"recorded_peak_reserved_bytes"`
-	Exact       *bool     `json:"recording_reproduced"`
-	Assumptions []string  `json:"assumptions"`
-	Runs        []runJSON `json:"runs"`
+	Schema      string     `json:"schema"`
+	File        string     `json:"file"`
+	Device      int        `json:"device"`
+	Events      int        `json:"events"`
+	Recorded    *int64     `json:"recorded_peak_reserved_bytes"`
+	Exact       *bool      `json:"recording_reproduced"`
+	Assumptions []string   `json:"assumptions"`
+	Edits       []editJSON `json:"edits"`
+	Steps       *stepsJSON `json:"steps"` // that the edits are about
+	Runs        []runJSON  `json:"runs"`
 }
 
 type runJSON struct {
@@ -114,6 +131,7 @@ type runJSON struct {
 	AtPeak        fragmentsJSON `json:"fragmentation_at_peak"`
 	PerSecond     float64       `json:"operations_per_second"`
 	Findings      []string      `json:"findings"`
+	Unedited      *int64        `json:"unedited_peak_reserved_bytes"` // null if nothing was edited
 }
 
 type firstOOMJSON struct {
@@ -141,6 +159,10 @@ func (r *Replays) WriteJSON(w io.Writer) error {
 	} else {
 		out.Assumptions = append(out.Assumptions, r.lower()...)
 	}
+	out.Edits = r.editsJSON()
+	if r.Steps.Source != "" {
+		out.Steps = &stepsJSON{len(r.Steps.Steps), r.Steps.Source}
+	}
 	for _, x := range r.Runs {
 		s := x.Stats
 		j := runJSON{
@@ -154,10 +176,13 @@ func (r *Replays) WriteJSON(w io.Writer) error {
 			j.PerSecond = float64(x.Operations) / x.Elapsed.Seconds()
 		}
 		if o := x.FirstOOM; o != nil {
-			j.FirstOOM = &firstOOMJSON{o.Event, o.Requested, o.Allocated, o.Reserved, o.LargestFree}
+			j.FirstOOM = &firstOOMJSON{r.event(o.Event), o.Requested, o.Allocated, o.Reserved, o.LargestFree}
 		}
 		for _, f := range x.Setting.Findings {
 			j.Findings = append(j.Findings, f.Message)
+		}
+		if x.Unedited != nil {
+			j.Unedited = &x.Unedited.Stats.Reserved.Peak
 		}
 		out.Runs = append(out.Runs, j)
 	}
@@ -173,17 +198,28 @@ func (r *Replays) WriteText(w io.Writer, style Style) error {
 	}
 	p.line("%s", p.bold(fmt.Sprintf("%s · device %d · %s · recorded peak %s", filepath.Base(r.File), r.Device, plural(r.Events, "event"), recorded)))
 	p.line("%s", r.under())
+	r.edits(p)
 	p.line("")
 	t := table.NewWriter()
 	t.SetStyle(table.StyleLight)
 	t.Style().Options = table.OptionsNoBordersAndSeparators
 	t.Style().Format.Header = text.FormatDefault
-	t.AppendHeader(table.Row{"allocator", "peak reserved", "range", "over live", "device calls", "retries", "finishes"})
+	header := table.Row{"allocator", "peak reserved", "range", "over live", "device calls", "retries", "finishes"}
+	live := r.Live
+	if r.Edited != nil {
+		header = append(header, "without the edits")
+		live = r.Edited.PeakAllocated
+	}
+	t.AppendHeader(header)
 	t.SetColumnConfigs(rightAligned(2, 6))
 	for _, x := range r.Runs {
 		s := x.Stats
-		t.AppendRow(table.Row{r.label(x), Bytes(s.Reserved.Peak), showRange(x.Prediction), percent(s.Reserved.Peak-r.Live, r.Live),
-			Count(int(s.DeviceAllocs + s.DeviceFrees)), Count(int(s.Retries)), r.finishes(x)})
+		row := table.Row{r.label(x), Bytes(s.Reserved.Peak), showRange(x.Prediction), percent(s.Reserved.Peak-live, live),
+			Count(int(s.DeviceAllocs + s.DeviceFrees)), Count(int(s.Retries)), r.finishes(x)}
+		if x.Unedited != nil {
+			row = append(row, unedited(x))
+		}
+		t.AppendRow(row)
 	}
 	if style.Markdown {
 		p.line("%s", t.RenderMarkdown())
@@ -242,7 +278,7 @@ func (r *Replays) finishes(x ReplayRun) string {
 	case x.Completed:
 		return fmt.Sprintf("yes, as recorded after %s", plural(int(x.Stats.OOMs), "failure"))
 	}
-	return fmt.Sprintf("no: event %s, %s more with %s reserved", Count(o.Event), Bytes(o.Requested), Bytes(o.Reserved))
+	return fmt.Sprintf("no: event %s, %s more with %s reserved", Count(r.event(o.Event)), Bytes(o.Requested), Bytes(o.Reserved))
 }
 
 func (r *Replays) notes(p *page) {

@@ -127,6 +127,7 @@ func (a *Analysis) device(p *page, d *Device) {
 		a.holders(p, "When it ran out"+d.when(first.Event), first.Allocated, first.Holders)
 	}
 	d.fragments(p, a.Trace.Stacks)
+	a.growth(p, d)
 	d.ending(p)
 }
 
@@ -137,9 +138,9 @@ func (d *Device) when(event int) string {
 	}
 	start, at := d.Trace.Events.At(0).Time, d.Trace.Events.At(event).Time
 	if at == 0 || start == 0 {
-		return fmt.Sprintf(" (event %s)", Count(event))
+		return fmt.Sprintf(" (event %s%s)", Count(event), d.during(event))
 	}
-	return fmt.Sprintf(" (+%s, event %s)", Span(time.Duration(at-start)), Count(event))
+	return fmt.Sprintf(" (+%s, event %s%s)", Span(time.Duration(at-start)), Count(event), d.during(event))
 }
 
 func (d *Device) failures(p *page) {

@@ -28,7 +28,7 @@ type Growth struct {
 	Warmup int // first steps that were left out
 	// Live is what is allocated at the end of a step, Working the most that was allocated within it beyond
 	// what was at its beginning, Reserved what is held from the driver at its end, and Cache how much more
-	// that is than was ever allocated. Their Steps are fewer than those above where only some steps end with
+	// that is than was ever allocated, both only where a recording shows what the allocator did. Their Steps are fewer than those above where only some steps end with
 	// a run of the optimizer: gradients pile up until there.
 	Live, Working, Reserved, Cache Trend
 	// LiveGrows, WorkingGrows and CacheGrows say which of them grow all along.
@@ -37,7 +37,7 @@ type Growth struct {
 }
 
 // Enough says whether there are enough steps to tell anything.
-func (g *Growth) Enough() bool { return g.Steps >= leastSamples }
+func (g *Growth) Enough() bool { return g.Steps >= LeastSteps }
 
 // Leak is a call stack whose blocks pile up, as far as the recording shows.
 type Leak struct {
@@ -51,12 +51,14 @@ type Leak struct {
 	End        int64   // bytes, at the end of the recording
 }
 
+// LeastSteps is how many steps must have ended before anything is said about growth.
+const LeastSteps = 4
+
 const (
-	leastSamples   = 4    // steps without which nothing is said
-	sureEnough     = 0.95 // confidence from which on growth is reported
-	surelyBuffer   = 0.99 // the same for one that shows in bytes alone
-	warmupShare    = 10   // one in so many steps is taken for warm-up, at least one, if enough are left
-	bufferStepsOne = 2    // a buffer grows in at least one of so many steps
+	sureEnough   = 0.95 // confidence from which on growth is reported
+	surelyBuffer = 0.99 // the same for one that shows in bytes alone
+	warmupShare  = 10   // one in so many steps is taken for warm-up, at least one, if enough are left
+	bufferSteps  = 2    // a buffer grows in at least one of so many steps
 )
 
 // stay is a block that lived through the end of a step.
@@ -79,7 +81,7 @@ func (f *Following) growth(list StepList) (Growth, []stay) {
 	}
 	steps := starts[:ends] // only the last can be without an end that means anything
 	s := f.sample(steps)
-	g := Growth{Warmup: min(max(len(steps)/warmupShare, 1), max(len(steps)-leastSamples, 0))}
+	g := Growth{Warmup: min(max(len(steps)/warmupShare, 1), max(len(steps)-LeastSteps, 0))}
 	g.Steps = len(steps) - g.Warmup
 	if !g.Enough() {
 		return g, s.stays
@@ -95,8 +97,10 @@ func (f *Following) growth(list StepList) (Growth, []stay) {
 	}
 	g.Live, g.LiveGrows = fit(s.live)
 	g.Working, g.WorkingGrows = fit(s.working)
-	g.Reserved, _ = fit(s.reserved)
-	g.Cache, g.CacheGrows = fit(s.cache)
+	if f.Requests.Device.Content == trace.Decisions {
+		g.Reserved, _ = fit(s.reserved)
+		g.Cache, g.CacheGrows = fit(s.cache)
+	}
 	g.Leaks = leaksOf(s.stays, len(steps), g.Warmup)
 	return g, s.stays
 }
@@ -218,7 +222,7 @@ func leaksOf(stays []stay, steps, warmup int) []Leak {
 		for j < len(stays) && stays[j].stack == stays[i].stack {
 			j++
 		}
-		if j-i >= leastSamples-1 { // it must have grown in so many steps
+		if j-i >= LeastSteps-1 { // it must have grown in so many steps
 			clear(bytes)
 			clear(blocks)
 			end := count(stays[i:j], bytes, blocks)
@@ -286,5 +290,5 @@ func growsOften(values []int64) bool {
 			n++
 		}
 	}
-	return n*bufferStepsOne >= len(values)-1
+	return n*bufferSteps >= len(values)-1
 }

@@ -57,6 +57,7 @@ func (l *StepList) Label(i int) string {
 const (
 	leastSteps   = 2 // fewer are no repetition
 	optimizerRun = "Optimizer.step"
+	zeroGrad     = "Optimizer.zero_grad"
 	profilerStep = "ProfilerStep"
 )
 
@@ -68,7 +69,7 @@ var stepLike = regexp.MustCompile(`(?i)(^|[^a-z])(train|training|run|one)?[_ ]?(
 // last the pattern of the events.
 func Steps(t *trace.Trace, d *trace.Device, named *regexp.Regexp) StepList {
 	scopes := scopesOf(t, d)
-	optimizing := optimizerRuns(scopes, d)
+	optimizing := runsOf(scopes, d, optimizerRun)
 	found := func(steps []Iteration, source string) StepList {
 		return StepList{Steps: steps, Source: source, Optimizing: optimizing}
 	}
@@ -86,7 +87,7 @@ func Steps(t *trace.Trace, d *trace.Device, named *regexp.Regexp) StepList {
 	if steps, name := largest(scopes, d, isStep); len(steps) >= leastSteps {
 		return found(steps, "annotations: "+name)
 	}
-	if steps := betweenRuns(optimizing, d); len(steps) >= leastSteps {
+	if steps := betweenRuns(optimizing, runsOf(scopes, d, zeroGrad), d); len(steps) >= leastSteps {
 		return found(steps, "annotations: "+optimizerRun)
 	}
 	if steps := patternSteps(d); len(steps) >= leastSteps {
@@ -323,11 +324,11 @@ func (s *scope) ranges(d *trace.Device) []Iteration {
 	return out
 }
 
-// optimizerRuns are the ranges of the optimizer that ran most often.
-func optimizerRuns(scopes []*scope, d *trace.Device) []Iteration {
+// runsOf are the ranges of annotations that begin so, of the optimizer that ran most often.
+func runsOf(scopes []*scope, d *trace.Device, what string) []Iteration {
 	var best []Iteration
 	for _, s := range scopes {
-		if !strings.HasPrefix(s.name, optimizerRun) {
+		if !strings.HasPrefix(s.name, what) {
 			continue
 		}
 		var runs []Iteration
@@ -343,14 +344,25 @@ func optimizerRuns(scopes []*scope, d *trace.Device) []Iteration {
 	return best
 }
 
-// betweenRuns makes steps that end with a run of the optimizer each, and what is freed directly after it. What
-// the program does before its first iteration, and after its last, is in none.
-func betweenRuns(runs []Iteration, d *trace.Device) []Iteration {
+// betweenRuns makes steps that end with a run of the optimizer each, and what is freed directly after it, which is
+// the gradients. What the program does before its first iteration, and after its last, is in none. Where the last
+// step ends can be told only if the gradients are said to be freed there: what a program frees when it is done
+// follows without a break.
+func betweenRuns(runs, zeroed []Iteration, d *trace.Device) []Iteration {
 	var out []Iteration
 	at := 0
 	for _, r := range runs {
-		if to := beforeRequest(d, r.To); to > at || len(out) == 0 {
-			out = append(out, Iteration{From: at, To: to, Name: r.Name, Begun: true, Ended: r.Ended})
+		to, ended := beforeRequest(d, r.To), r.Ended
+		if to == d.Events.Len() {
+			i := slices.IndexFunc(zeroed, func(z Iteration) bool { return z.From >= r.To })
+			if ended = ended && i >= 0 && zeroed[i].Ended; ended {
+				to = zeroed[i].To
+			} else {
+				to = r.To
+			}
+		}
+		if to > at || len(out) == 0 {
+			out = append(out, Iteration{From: at, To: to, Name: r.Name, Begun: true, Ended: ended})
 			at = to
 		}
 	}

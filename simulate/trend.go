@@ -101,7 +101,7 @@ func ranked(at []int, values []int64) (s, deviation float64) {
 // program sets up in its first steps does.
 func keepsGrowing(values []int64) bool {
 	n := len(values)
-	if n < leastSamples {
+	if n < LeastSteps {
 		return false
 	}
 	total := values[n-1] - values[0]

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,7 @@ func newAnalyze(e *env) *cobra.Command {
 		device, rows  int
 		from, to      string
 		noReplay      bool
+		step          string
 	)
 	c := &cobra.Command{
 		Use:   "analyze FILE",
@@ -26,11 +28,18 @@ arithmetic; and, tried by replaying, what would have helped.`,
 			if err := out.check(); err != nil {
 				return err
 			}
+			named, err := stepPattern(step)
+			if err != nil {
+				return err
+			}
 			t, err := e.open(args[0])
 			if err != nil {
 				return err
 			}
-			o := report.Options{Limit: limit.or(-1), Memory: memory.or(0), Device: device, Replay: !noReplay}
+			if err := report.CheckStep(t, named); err != nil {
+				return usageError{fmt.Errorf("%s: %w", args[0], err)}
+			}
+			o := report.Options{Limit: limit.or(-1), Memory: memory.or(0), Device: device, Replay: !noReplay, Step: named}
 			if device >= 0 || from != "" || to != "" {
 				d, err := pickDevice(t, device)
 				if err != nil {
@@ -67,6 +76,7 @@ arithmetic; and, tried by replaying, what would have helped.`,
 	f.IntVar(&rows, "rows", 10, "rows of a table")
 	f.StringVar(&from, "from", "", "look for peaks from this event on (a number, or a time such as +2.5s)")
 	f.StringVar(&to, "to", "", "look for peaks up to this event")
+	f.StringVar(&step, "step", "", "annotations whose names match this regular expression are the steps")
 	f.BoolVar(&noReplay, "no-replay", false, "do not try what would have helped")
 	return c
 }

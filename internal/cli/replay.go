@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -21,6 +22,8 @@ func newReplay(e *env) *cobra.Command {
 		list          bool
 		driver        string
 		recorded      sizeFlag
+		edits         []string
+		step          string
 	)
 	c := &cobra.Command{
 		Use:   "replay FILE",
@@ -29,7 +32,14 @@ func newReplay(e *env) *cobra.Command {
 would have reserved. --conf takes the text of PYTORCH_CUDA_ALLOC_CONF and can be given
 several times; without it the recording's own settings are used. The range is over what
 no recording tells: where in the process's address space memory is, and when frees that
-waited for other streams complete.`,
+waited for other streams complete.
+
+--edit tries what people are told to do, by changing the requests first; several edits are
+made together:
+
+` + simulate.EditHelp + `
+
+Steps are found from annotations, or from the pattern of the events; --step names them.`,
 		Args: func(c *cobra.Command, args []string) error {
 			if list {
 				return nil
@@ -54,6 +64,10 @@ waited for other streams complete.`,
 			if err != nil {
 				return err
 			}
+			edit, err := parseEdits(edits, step)
+			if err != nil {
+				return err
+			}
 			t, err := e.open(args[0])
 			if err != nil {
 				return err
@@ -62,10 +76,14 @@ waited for other streams complete.`,
 			if err != nil {
 				return &inputError{args[0], err}
 			}
-			r := report.Replay(args[0], t, d, report.ReplayOptions{
+			r, err := report.Replay(args[0], t, d, report.ReplayOptions{
 				Models:   models,
 				Settings: specs, Limit: limit.or(-1), Memory: memory.or(0), RecordedLimit: recorded.or(limit.or(-1)),
+				EditOptions: edit,
 			})
+			if err != nil {
+				return usageError{fmt.Errorf("%s: %w", args[0], err)}
+			}
 			return out.write(e.stdout, func(w io.Writer) error {
 				if out.format == "json" {
 					return r.WriteJSON(w)
@@ -83,8 +101,39 @@ waited for other streams complete.`,
 	f.Var(&memory, "memory", "what the device can give at most")
 	f.Var(&recorded, "recorded-limit", "what the process could reserve when it was recorded, if that is not --limit")
 	f.IntVar(&device, "device", -1, "this device, not the first that has events")
+	f.StringArrayVar(&edits, "edit", nil, "change the requests first, see above (repeatable)")
+	f.StringVar(&step, "step", "", "annotations whose names match this regular expression are the steps")
 	f.StringVar(&driver, "driver", "sim", "sim: a simulated device")
 	return c
+}
+
+// parseEdits reads what is to be changed, and what a step is.
+func parseEdits(edits []string, step string) (report.EditOptions, error) {
+	named, err := stepPattern(step)
+	out := report.EditOptions{Step: named}
+	if err != nil {
+		return out, err
+	}
+	for _, text := range edits {
+		e, err := simulate.ParseEdit(text)
+		if err != nil {
+			return out, usageError{fmt.Errorf("--%w", err)}
+		}
+		out.Edits = append(out.Edits, e)
+	}
+	return out, nil
+}
+
+// stepPattern compiles --step; nil if it was not given.
+func stepPattern(step string) (*regexp.Regexp, error) {
+	if step == "" {
+		return nil, nil
+	}
+	named, err := regexp.Compile(step)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--step: %w", err)}
+	}
+	return named, nil
 }
 
 // parseConfs reads the settings that were asked for.
