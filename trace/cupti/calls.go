@@ -50,9 +50,12 @@ func compareWanted(a, b wanted) int {
 	return cmp.Or(cmp.Compare(a.process, b.process), cmp.Compare(a.call, b.call))
 }
 
-// Join begins to look for the calls of all allocations so far.
-func (r *Recording) Join() *Joiner {
+// Join begins to look for the calls of all allocations so far; without useful it only looks for failures.
+func (r *Recording) Join(useful bool) *Joiner {
 	j := &Joiner{r: r, learned: map[uint64]class{}, chains: map[uint64]uint32{}}
+	if !useful {
+		return j
+	}
 	n := 0
 	for _, l := range r.order {
 		n += len(l.origins)
@@ -80,7 +83,7 @@ func (j *Joiner) Add(c *Call) {
 	key := wanted{process: c.Process, call: c.Number}
 	// Calls come nearly in the order of their numbers: look next to the last one first.
 	i := j.next
-	if i >= len(j.wanted) || compareWanted(j.wanted[i], key) != 0 {
+	if i >= len(j.wanted) || compareWanted(j.wanted[i], key) < 0 || i > 0 && compareWanted(j.wanted[i-1], key) >= 0 {
 		i, _ = slices.BinarySearchFunc(j.wanted, key, compareWanted)
 	}
 	for ; i < len(j.wanted) && compareWanted(j.wanted[i], key) == 0; i++ {

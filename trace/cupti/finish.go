@@ -20,6 +20,7 @@ func (r *Recording) Finish() *trace.Trace {
 	t := &trace.Trace{Stacks: r.Stacks, Settings: trace.Settings{MaxSplitSize: -1}}
 	for _, l := range r.order {
 		l.sortEvents()
+		l.dropRepeated()
 		l.sortStreams()
 		trace.Pair(&l.Device)
 	}
@@ -56,6 +57,29 @@ func (l *lane) sortEvents() {
 	}
 	slices.SortStableFunc(all, func(a, b trace.Event) int { return cmp.Compare(a.Time, b.Time) })
 	l.Events = trace.EventsOf(all...)
+}
+
+// dropRepeated leaves out allocations of managed memory that is there already: managed variables are told
+// once for each library and context that sees them.
+func (l *lane) dropRepeated() {
+	if l.class != managedClass {
+		return
+	}
+	var all trace.Events
+	live := map[uint64]int64{}
+	for _, e := range l.Events.All() {
+		switch e.Op {
+		case trace.OpAlloc:
+			if size, ok := live[e.Addr]; ok && size == e.Size {
+				continue
+			}
+			live[e.Addr] = e.Size
+		case trace.OpFree:
+			delete(live, e.Addr)
+		}
+		all.Append(*e)
+	}
+	l.Events = all
 }
 
 // devices puts the lanes of device memory together by GPU.

@@ -9,7 +9,8 @@
 //	        together by device
 //
 // An allocation of device memory is an event of its device. Host memory, pinned or managed, is none of any
-// device's: it goes to Trace.Beside, so that no total of a device counts it.
+// device's: it goes to Trace.Beside, so that no total of a device counts it. So do the static variables of
+// modules, which are on a device but which nobody allocates, and nobody can free.
 package cupti
 
 import (
@@ -57,6 +58,7 @@ type class uint8
 
 const (
 	deviceClass class = iota
+	staticClass // on a device as well, but it comes and goes with a module, not by being allocated and freed
 	pinnedClass
 	managedClass
 	pageableClass
@@ -66,13 +68,15 @@ const (
 )
 
 var classNames = [numClasses]string{
-	"device memory", "pinned host memory", "managed memory", "pageable host memory", "memory imported from another process", "memory of unknown kind",
+	"device memory", "static variables of modules", "pinned host memory", "managed memory", "pageable host memory", "memory imported from another process", "memory of unknown kind",
 }
 
 func (k Kind) class() class {
 	switch k {
-	case OnDevice, Array, DeviceStatic:
+	case OnDevice, Array:
 		return deviceClass
+	case DeviceStatic:
+		return staticClass
 	case Pinned:
 		return pinnedClass
 	case Managed, ManagedStatic:
@@ -121,6 +125,7 @@ type Recording struct {
 
 	lanes  map[laneKey]*lane
 	order  []*lane // as they came
+	recent *lane   // of the last event
 	queue  []PoolState
 	ranges ranges
 	failed []Failure
@@ -186,7 +191,11 @@ type origin struct {
 }
 
 func (r *Recording) lane(k laneKey) (*lane, error) {
+	if r.recent != nil && r.recent.laneKey == k {
+		return r.recent, nil
+	}
 	if l := r.lanes[k]; l != nil {
+		r.recent = l
 		return l, nil
 	}
 	if len(r.order) == maxLanes {
@@ -223,8 +232,6 @@ func (r *Recording) Add(u *Usage) error {
 		if u.PoolSize >= 0 && key.class == deviceClass {
 			r.grow(l, pool, u.Time, u.PoolSize)
 		}
-	case u.Kind == DeviceStatic:
-		pool = l.pool(poolOfStatics, trace.PoolInfo{Name: "static variables", Direct: true})
 	case u.Kind == Array:
 		pool = l.pool(poolOfArrays, trace.PoolInfo{Name: "arrays", Direct: true})
 	case u.Kind == ManagedStatic:

@@ -101,8 +101,9 @@ func rangeKind(eventType int64) (k cupti.RangeKind, ok bool) {
 
 // calls reads the calls of the API: who made the allocations, and what was refused.
 func (r *reader) calls() error {
-	join := r.rec.Join()
-	useful := r.set.Has(tableRanges) || r.set.Has(tableChains) || !r.set.Has(tableStrings)
+	chained := r.set.Has(tableChains)
+	useful := r.set.Has(tableCalls) && (chained || r.set.Has(tableRanges) || !r.set.Has(tableStrings))
+	join := r.rec.Join(useful)
 	w := words{}
 	columns := []string{"returnValue", "correlationId", "globalTid", "start", "nameId", "callchainId"}
 	err := r.set.Scan(tableCalls, columns, func(row tables.Row) error {
@@ -118,7 +119,7 @@ func (r *reader) calls() error {
 			c.Start = row.Int(3)
 			w.want(c.NameID)
 		}
-		if r.set.Has(tableChains) {
+		if chained {
 			c.Chain = uint64(row.Int(5))
 		}
 		join.Add(&c)
