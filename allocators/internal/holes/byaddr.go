@@ -130,6 +130,34 @@ func (h *ByAddr) Take(p Place, size int64) uint64 {
 	return addr
 }
 
+// TakeAt cuts a given range out of the hole that holds all of it; false if there is none.
+func (h *ByAddr) TakeAt(addr uint64, size int64) bool {
+	if len(h.chunks) == 0 {
+		return false
+	}
+	p := Place{c: h.locate(addr)}
+	k := h.chunks[p.c]
+	if p.i = k.below(addr+1) - 1; p.i < 0 {
+		return false
+	}
+	at := &k.holes[p.i]
+	before := int64(addr - at.addr)
+	after := at.size - before - size
+	if after < 0 {
+		return false
+	}
+	switch {
+	case before > 0:
+		at.size = before
+		if after > 0 {
+			h.Put(addr+uint64(size), after)
+		}
+	default:
+		h.Take(p, size)
+	}
+	return true
+}
+
 // Put adds a free range, which becomes one hole with those that it touches.
 func (h *ByAddr) Put(addr uint64, size int64) {
 	if len(h.chunks) == 0 {

@@ -59,6 +59,21 @@ func TestByAddr(t *testing.T) {
 					free = slices.Delete(free, want, want+1)
 				}
 			}
+			if random(3) == 0 && len(free) > 0 {
+				f := &free[random(int64(len(free)))]
+				at, n := f.Addr+uint64(random(f.Size)), random(f.Size)+1
+				fits := at+uint64(n) <= f.Addr+uint64(f.Size)
+				if got := h.TakeAt(at, n); got != fits {
+					t.Fatalf("take %d+%d out of %+v: %v", at, n, *f, got)
+				}
+				if fits {
+					rest := Hole{Addr: at + uint64(n), Size: int64(f.Addr) + f.Size - int64(at) - n}
+					f.Size = int64(at - f.Addr)
+					free = append(free, rest)
+					slices.SortFunc(free, func(a, b Hole) int { return cmp.Compare(a.Addr, b.Addr) })
+					free = slices.DeleteFunc(free, func(h Hole) bool { return h.Size == 0 })
+				}
+			}
 			if random(50) == 0 && len(free) > 0 {
 				last := free[len(free)-1]
 				if a, s := h.Last(); a != last.Addr || s != last.Size {
