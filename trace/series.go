@@ -33,8 +33,8 @@ const (
 	OfCategory
 	// NetOfOperator is what an operator allocated and did not free itself, in all of its calls.
 	NetOfOperator
-	// HostAllocated is what an allocator has handed out of the host's memory.
-	HostAllocated
+	// InstanceUsed is what is used of a part of a device that was split off (MIG).
+	InstanceUsed
 	// Busy is the share of time in which the device worked.
 	Busy
 	numQuantities
@@ -43,7 +43,7 @@ const (
 var quantityNames = [numQuantities]string{
 	"device_used", "device_free", "device_total", "driver_reserved", "process_used", "bar1_used",
 	"allocated", "reserved", "requested", "allocator_free", "largest_free", "category", "net_of_operator",
-	"host_allocated", "busy",
+	"instance_used", "busy",
 }
 
 // String is the name that programs know the quantity by.
@@ -75,6 +75,7 @@ type Series struct {
 	Min, Max   int64
 	MaxAt      Time
 	Backwards  int // samples whose time lay before that of the one in front; they got its time
+	limit      int // most points, 0 for maxPoints
 	perPoint   int // samples that a point may stand for
 	inLast     int // samples that the last point stands for
 	Unreadable int // samples without a value
@@ -87,8 +88,18 @@ type Point struct {
 	Low, High, Last int64
 }
 
-// maxPoints is how many points a series may have: more than any screen has columns. It is even.
+// maxPoints is how many points a series has at most unless Limit says otherwise: more than any screen has columns.
 const maxPoints = 1 << 14
+
+// Limit sets how many points the series may have, at least 2, for where there are many of them.
+func (s *Series) Limit(points int) { s.limit = max(points, 2) &^ 1 }
+
+func (s *Series) most() int {
+	if s.limit == 0 {
+		return maxPoints
+	}
+	return s.limit
+}
 
 // Add appends a sample. Times should not decrease.
 func (s *Series) Add(t Time, v int64) {
@@ -114,7 +125,7 @@ func (s *Series) Add(t Time, v int64) {
 		s.inLast++
 		return
 	}
-	if n == maxPoints {
+	if n == s.most() {
 		s.halve()
 	}
 	s.Points = append(s.Points, Point{t, v, v, v})

@@ -36,7 +36,6 @@ type chrome struct {
 	oddMarkers   int  // annotations beyond those that are kept
 	oddDevices   int  // events of devices beyond those that are kept
 	badMemory    tally
-	noAddr       tally
 }
 
 // thread is what the file calls one. A name is kept by its hash.

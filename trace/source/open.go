@@ -15,6 +15,7 @@ import (
 
 	"github.com/vramscope/vramscope/trace"
 	"github.com/vramscope/vramscope/trace/kineto"
+	"github.com/vramscope/vramscope/trace/nvml"
 	"github.com/vramscope/vramscope/trace/tables"
 	"github.com/vramscope/vramscope/trace/torch"
 )
@@ -43,6 +44,7 @@ type source struct {
 var sources = [...]source{
 	{name: "PyTorch snapshots (pickle, JSON or page)", read: torch.Read},
 	{name: "traces and memory timelines of torch.profiler", read: kineto.Read},
+	{name: "logs of nvidia-smi, DCGM, gpustat and nvitop", read: nvml.Read},
 }
 
 // window is how much of a file sources can look at before they decide.
