@@ -96,7 +96,7 @@ func newRoot(e *env) *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see vramscope %s --help", err, strings.TrimPrefix(c.CommandPath(), "vramscope "))}
 	})
-	root.AddCommand(newInfo(e), newAnalyze(e), newVerify(e), newReplay(e), newFit(e), newTune(e), newOOM(e), newLintConf(e), newDiff(e))
+	root.AddCommand(newInfo(e), newAnalyze(e), newVerify(e), newReplay(e), newFit(e), newTune(e), newOOM(e), newLintConf(e), newDiff(e), newCheck(e))
 	return root
 }
 
