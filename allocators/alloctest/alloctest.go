@@ -78,7 +78,12 @@ func Run(t *testing.T, model New, opts Options) {
 // check tries a property on random scripts and keeps one that fails.
 func check(t *testing.T, opts Options, property func(Script) error) {
 	t.Helper()
-	kept := filepath.Join("testdata", strings.NewReplacer("/", "_", ",", "", " ", "_").Replace(t.Name())+".script")
+	kept := filepath.Join("testdata", strings.Map(func(r rune) rune {
+		if r == '-' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
+			return r
+		}
+		return '_'
+	}, t.Name())+".script")
 	scripts := Scripts(120, opts.maxRequest())
 	rapid.Check(t, func(rt *rapid.T) {
 		s := scripts.Draw(rt, "script")

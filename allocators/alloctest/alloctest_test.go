@@ -11,6 +11,8 @@ import (
 	"github.com/vramscope/vramscope/allocators/arena"
 	"github.com/vramscope/vramscope/allocators/bfc"
 	"github.com/vramscope/vramscope/allocators/buddy"
+	"github.com/vramscope/vramscope/allocators/driver/sim"
+	"github.com/vramscope/vramscope/allocators/packing"
 	"github.com/vramscope/vramscope/allocators/rmm"
 	"github.com/vramscope/vramscope/allocators/slab"
 )
@@ -291,25 +293,56 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+var models = []Model{
+	{"a driver allocation a block", func(d allocators.Driver) allocators.Allocator { return newSound(d) }, Options{}},
+	{"buddy", func(d allocators.Driver) allocators.Allocator { return buddy.New(d, buddy.Config{}) }, Options{}},
+	{"slab", func(d allocators.Driver) allocators.Allocator { return slab.New(d, slab.Config{}) }, Options{}},
+	{"first fit", func(d allocators.Driver) allocators.Allocator { return arena.New(d, arena.Config{}) }, Options{}},
+	{"next fit", func(d allocators.Driver) allocators.Allocator {
+		return arena.New(d, arena.Config{Policy: arena.NextFit})
+	}, Options{}},
+	{"best fit", func(d allocators.Driver) allocators.Allocator {
+		return arena.New(d, arena.Config{Policy: arena.BestFit})
+	}, Options{}},
+	{"packing", func(d allocators.Driver) allocators.Allocator { return packing.New(d, packing.Config{}) }, Options{}},
+	{"bfc", func(d allocators.Driver) allocators.Allocator { return bfc.New(d, bfc.Config{}) }, keeps},
+	{"rmm pool", func(d allocators.Driver) allocators.Allocator { return rmm.NewPool(d, rmm.PoolConfig{}) }, keeps},
+	{"rmm arena", func(d allocators.Driver) allocators.Allocator { return rmm.NewArena(d, rmm.ArenaConfig{}) }, keeps},
+	{"rmm binning", func(d allocators.Driver) allocators.Allocator {
+		return rmm.NewBinning(d, rmm.BinningConfig{})
+	}, keeps},
+}
+
+var keeps = Options{KeepsMemory: true, Streams: true}
+
 // TestCompare sends the same scripts through all models at once.
-func TestCompare(t *testing.T) {
-	keeps := Options{KeepsMemory: true, Streams: true}
-	Compare(t, []Model{
-		{"a driver allocation a block", func(d allocators.Driver) allocators.Allocator { return newSound(d) }, Options{}},
-		{"buddy", func(d allocators.Driver) allocators.Allocator { return buddy.New(d, buddy.Config{}) }, Options{}},
-		{"slab", func(d allocators.Driver) allocators.Allocator { return slab.New(d, slab.Config{}) }, Options{}},
-		{"first fit", func(d allocators.Driver) allocators.Allocator { return arena.New(d, arena.Config{}) }, Options{}},
-		{"next fit", func(d allocators.Driver) allocators.Allocator {
-			return arena.New(d, arena.Config{Policy: arena.NextFit})
-		}, Options{}},
-		{"best fit", func(d allocators.Driver) allocators.Allocator {
-			return arena.New(d, arena.Config{Policy: arena.BestFit})
-		}, Options{}},
-		{"bfc", func(d allocators.Driver) allocators.Allocator { return bfc.New(d, bfc.Config{}) }, keeps},
-		{"rmm pool", func(d allocators.Driver) allocators.Allocator { return rmm.NewPool(d, rmm.PoolConfig{}) }, keeps},
-		{"rmm arena", func(d allocators.Driver) allocators.Allocator { return rmm.NewArena(d, rmm.ArenaConfig{}) }, keeps},
-		{"rmm binning", func(d allocators.Driver) allocators.Allocator {
-			return rmm.NewBinning(d, rmm.BinningConfig{})
-		}, keeps},
-	})
+func TestCompare(t *testing.T) { Compare(t, models) }
+
+// TestSimulatedDevice runs a training script over the driver that real replays use, where there is room
+// for every model and where there is not.
+func TestSimulatedDevice(t *testing.T) {
+	script := Trace(30_000)
+	for _, m := range models {
+		for _, capacity := range []int64{64 << 30, 2 << 30} {
+			d := sim.New(sim.Config{Capacity: capacity})
+			a := m.New(d)
+			for _, op := range script {
+				if op.Kind == Free {
+					a.Free(op.Block, false)
+				} else if err := op.apply(a); err != nil && !isOOM(err) {
+					t.Fatalf("%s: %v", m.Name, err)
+				}
+			}
+			s := a.Stats()
+			free, total := d.Memory()
+			if total != capacity || total-free != s.Reserved.Current {
+				t.Errorf("%s: %d of %d are free, %d reserved", m.Name, free, total, s.Reserved.Current)
+			}
+			if capacity == 64<<30 && s.OOMs > 0 {
+				t.Errorf("%s: %d requests failed on a device of 64 GiB", m.Name, s.OOMs)
+			}
+			t.Logf("%s on %d GiB: peak %d MiB reserved for %d MiB, %d failed, at the peak %+v",
+				m.Name, capacity>>30, s.Reserved.Peak>>20, s.Requested.Peak>>20, s.OOMs, s.AtPeak)
+		}
+	}
 }

@@ -10,8 +10,8 @@ import (
 // Trace is a script of about n operations with the shape of a training run: weights that stay, then
 // steps of a forward pass that keeps activations and makes short-lived workspaces, and a backward pass
 // that frees them in reverse and makes gradients. Every step does the same operations, as programs do;
-// the sequence length, and with it most sizes, changes from step to step. About a thousand blocks are
-// live at the peak, 4 GiB. It is the same every time.
+// the sequence length, and with it most sizes, changes from step to step. About six hundred blocks are
+// live at the peak, 1.4 GiB. It is the same every time.
 func Trace(n int) Script {
 	r := rand.New(rand.NewPCG(20, 24))
 	var s Script

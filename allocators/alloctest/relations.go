@@ -72,7 +72,7 @@ var relations = []relation{
 		}
 		return differ(free, tight)
 	}},
-	{"not less than what is live", always, func(s Script, m New, _ Options) error {
+	{"not less than what is live", always, func(s Script, m New, o Options) error {
 		r, _ := places(m, s, 0)
 		var live, peak int64
 		size := map[uint32]int64{}
@@ -84,6 +84,11 @@ var relations = []relation{
 				}
 				live += size[op.Block]
 				peak = max(peak, live)
+			case FreePending:
+				if !o.CompletesEarly {
+					continue // its memory is in use until Complete
+				}
+				fallthrough
 			case Free, Complete:
 				live -= size[op.Block]
 				delete(size, op.Block)
