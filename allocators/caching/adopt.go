@@ -3,14 +3,6 @@ package caching
 // Taking over a state instead of arriving at it: memory that existed before a recording began, and places
 // that a recording shows although the model would have chosen others.
 
-import (
-	"math/bits"
-	"slices"
-
-	"github.com/vramscope/vramscope/allocators"
-	"github.com/vramscope/vramscope/allocators/caching/config"
-)
-
 // Range is memory held from the driver, to be adopted: a classic segment, or a mapped part of an
 // expandable one.
 type Range struct {
@@ -52,7 +44,7 @@ func (a *Allocator) AdoptReservation(base uint64, size int64, ranges []Range) {
 	}
 	first := ranges[0]
 	p := a.pool(first.Pool, first.Small)
-	a.reserved = append(a.reserved, reservation{base: base, size: size, page: a.pageSize(p)})
+	a.reserved = append(a.reserved, reservation{base: base, size: size, page: a.PageOf(p.small)})
 	segment := int32(len(a.reserved) - 1)
 	hole := func(tail int32, from, to uint64) int32 {
 		if from >= to {
@@ -70,7 +62,6 @@ func (a *Allocator) AdoptReservation(base uint64, size int64, ranges []Range) {
 	for _, r := range ranges {
 		tail = hole(tail, at, r.Addr)
 		tail = a.adoptChain(p, r, segment, tail)
-		a.reserved[segment].mapped += r.Size
 		a.raiseReserved(p.kind, r.Size)
 		at = r.Addr + uint64(r.Size)
 	}
@@ -93,8 +84,8 @@ func (a *Allocator) adoptChain(p *pool, r Range, segment, tail int32) int32 {
 	}
 	at, end := r.Addr, r.Addr+uint64(r.Size)
 	for _, x := range r.Blocks {
-		if x.Addr < at || x.Addr >= end {
-			continue // overlaps another, or lies outside: not a state that can have been
+		if x.Addr < at || x.Addr >= end || x.Size <= 0 {
+			continue // overlaps another, lies outside or is nothing: not a state that can have been
 		}
 		if x.Addr > at {
 			add(block{addr: at, size: int64(x.Addr - at)})
@@ -112,7 +103,7 @@ func (a *Allocator) adoptChain(p *pool, r Range, segment, tail int32) int32 {
 		if b.state != free {
 			continue
 		}
-		a.addFree(s)
+		a.addFree(p, s)
 		if segment < 0 && !b.whole() {
 			a.detail.InactiveSplit.up(p.kind, 1)
 			a.detail.InactiveSplitBytes.up(p.kind, b.size)
@@ -122,7 +113,7 @@ func (a *Allocator) adoptChain(p *pool, r Range, segment, tail int32) int32 {
 }
 
 func (a *Allocator) ownAdopted(slot int32, x Adopted) {
-	a.own(slot, x.Number, x.Requested)
+	a.own(a.pools[a.blocks[slot].pool].kind, slot, x.Number, x.Requested)
 	if x.Pending {
 		a.Free(x.Number, true)
 	}
@@ -135,18 +126,19 @@ func (a *Allocator) Adopt(x Adopted) bool {
 	if slot == 0 {
 		return false
 	}
-	a.removeFree(slot)
-	if a.blocks[slot].segment < 0 && !a.blocks[slot].whole() {
-		a.detail.InactiveSplit.down(a.kind(slot), 1)
-		a.detail.InactiveSplitBytes.down(a.kind(slot), a.blocks[slot].size)
+	p := a.pools[a.blocks[slot].pool]
+	a.removeFree(p, &a.blocks[slot])
+	if b := &a.blocks[slot]; b.segment < 0 && !b.whole() {
+		a.detail.InactiveSplit.down(p.kind, 1)
+		a.detail.InactiveSplitBytes.down(p.kind, b.size)
 	}
 	if front := int64(x.Addr - a.blocks[slot].addr); front > 0 {
 		back := a.cut(slot, front)
-		a.refree(slot)
+		a.refree(p, slot)
 		slot = back
 	}
 	if size := min(x.Size, a.blocks[slot].size); size > 0 && size < a.blocks[slot].size {
-		a.refree(a.cut(slot, size))
+		a.refree(p, a.cut(slot, size))
 	}
 	a.ownAdopted(slot, x)
 	return true
@@ -165,9 +157,6 @@ func (a *Allocator) Evict(addr uint64) bool {
 	return false
 }
 
-// Len is the number of blocks, of any state, that looking at all of them means.
-func (a *Allocator) Len() int { return len(a.blocks) }
-
 // Extend moves the end of a block n bytes up, into the free block behind it, which must be larger.
 func (a *Allocator) Extend(number uint32, n int64) bool {
 	slot := a.slot(number)
@@ -178,44 +167,33 @@ func (a *Allocator) Extend(number uint32, n int64) bool {
 	if next == 0 || a.blocks[next].state != free || a.blocks[next].size <= n {
 		return false
 	}
-	a.removeFree(next)
 	b, f := &a.blocks[slot], &a.blocks[next]
-	k, d := a.pools[b.pool].kind, &a.detail
+	p := a.pools[b.pool]
+	k, d := p.kind, &a.detail
+	a.removeFree(p, &a.blocks[next])
 	b.size += n
 	f.addr += uint64(n)
 	f.size -= n
-	a.addFree(next)
+	a.addFree(p, next)
 	if b.segment < 0 {
 		d.InactiveSplitBytes.down(k, n)
 	}
 	d.ActiveBytes.up(k, n)
 	if b.state == live {
 		d.AllocatedBytes.up(k, n)
+		if b.size >= a.cfg.MaxSplitSize && b.size-n < a.cfg.MaxSplitSize {
+			d.OversizeAllocations.up()
+		}
 	}
 	return true
 }
 
-// cut splits a block that is in no set after n bytes and returns the second part, in no set either.
-func (a *Allocator) cut(slot int32, n int64) int32 {
-	b := a.blocks[slot]
-	s := a.newBlock(block{
-		addr: b.addr + uint64(n), size: b.size - n, prev: slot, next: b.next,
-		pool: b.pool, stream: b.stream, segment: b.segment, state: b.state,
-	})
-	if b.next != 0 {
-		a.blocks[b.next].prev = s
-	}
-	a.blocks[slot].next = s
-	a.blocks[slot].size = n
-	return s
-}
-
 // refree puts a free block, which is part of a segment, into its set.
-func (a *Allocator) refree(slot int32) {
-	a.addFree(slot)
+func (a *Allocator) refree(p *pool, slot int32) {
+	a.addFree(p, slot)
 	if b := &a.blocks[slot]; b.segment < 0 {
-		a.detail.InactiveSplit.up(a.kind(slot), 1)
-		a.detail.InactiveSplitBytes.up(a.kind(slot), b.size)
+		a.detail.InactiveSplit.up(p.kind, 1)
+		a.detail.InactiveSplitBytes.up(p.kind, b.size)
 	}
 }
 
@@ -245,8 +223,7 @@ func (a *Allocator) AdoptMap(pool, stream uint32, small bool, addr uint64, size 
 	p := a.pool(pool, small)
 	slot := a.at(addr, unmapped)
 	if slot == 0 {
-		page := a.pageSize(p)
-		reserved := max(a.reservationSize(page), size)
+		page, reserved := a.PageOf(small), max(a.ReservationSize(small), size)
 		a.reserved = append(a.reserved, reservation{base: addr, size: reserved, page: page})
 		slot = a.newBlock(block{addr: addr, size: reserved, pool: p.index, stream: stream, state: unmapped, segment: int32(len(a.reserved) - 1)})
 		p.addHole(stream, addr, slot)
@@ -282,15 +259,6 @@ func (a *Allocator) Forget(addr uint64) bool {
 	return true
 }
 
-// Fit is the free block in which the pool's search would find room for z bytes, without taking it.
-func (a *Allocator) Fit(pool, stream uint32, small bool, z int64) (addr uint64, size int64, ok bool) {
-	slot := a.bestFit(a.pool(pool, small), stream, z, a.cfg.Expandable)
-	if slot == 0 {
-		return 0, 0, false
-	}
-	return a.blocks[slot].addr, a.blocks[slot].size, true
-}
-
 // Relabel moves a whole free segment to another pool, once the recording shows that it belongs there.
 func (a *Allocator) Relabel(addr uint64, pool uint32) {
 	slot := a.freeAt(addr)
@@ -299,157 +267,7 @@ func (a *Allocator) Relabel(addr uint64, pool uint32) {
 	}
 	from := a.pools[a.blocks[slot].pool]
 	to := a.pool(pool, from.small)
-	a.removeFree(slot)
+	a.removeFree(from, &a.blocks[slot])
 	a.blocks[slot].pool = to.index
-	a.addFree(slot)
+	a.addFree(to, slot)
 }
-
-// SmallSize is the largest block in bytes that the small pool serves.
-func (a *Allocator) SmallSize() int64 { return config.SmallSize }
-
-// Run is where expandable memory for z bytes would begin if no new reservation were made: mapped, or partly
-// still to be mapped.
-func (a *Allocator) Run(pool, stream uint32, small bool, z int64) (addr uint64, mapped, ok bool) {
-	slot := a.findRun(a.pool(pool, small), stream, z)
-	if slot == 0 {
-		return 0, false, false
-	}
-	b := &a.blocks[slot]
-	return b.addr, b.state == free && b.size >= z, true
-}
-
-// PageOf is the page size of a pool's expandable segments in bytes.
-func (a *Allocator) PageOf(small bool) int64 {
-	if small {
-		return config.SmallSegment
-	}
-	return a.cfg.LargeSegmentSize
-}
-
-// Plan lists what flushing one pool's small or large blocks would give back now, in order. Pending blocks
-// are not completed first.
-func (a *Allocator) Plan(pool uint32, small bool) []Action {
-	p := a.pool(pool, small)
-	var out, maps []Action
-	a.eachFree(p, func(b *block) {
-		if b.expandable() {
-			if addr, size := a.reserved[b.segment].wholePages(b.addr, b.size); size > 0 {
-				maps = append(maps, Action{SegmentUnmap, addr, size, b.stream})
-			}
-		} else if b.whole() {
-			out = append(out, Action{SegmentFree, b.addr, b.size, b.stream})
-		}
-	})
-	return append(out, maps...)
-}
-
-// Retired says whether a flush takes a private pool's memory.
-func (a *Allocator) Retired(pool uint32) bool { return slices.Contains(a.retired, pool) }
-
-// Layout walks all blocks in no particular order.
-func (a *Allocator) Layout(f func(Placed)) {
-	for i := 1; i < len(a.blocks); i++ {
-		b := &a.blocks[i]
-		if b.pool < 0 || b.state == unmapped {
-			continue
-		}
-		f(Placed{Addr: b.addr, Size: b.size, Requested: b.requested, Number: b.number, Free: b.state == free,
-			Pending: b.state == pendingFree, Whole: b.whole(), Expandable: b.expandable(),
-			First: b.prev == 0, Pool: a.pools[b.pool].id, Small: a.pools[b.pool].small, Stream: b.stream})
-	}
-}
-
-// Placed is a mapped block as Layout shows it.
-type Placed struct {
-	Addr       uint64
-	Size       int64 // bytes
-	Requested  int64 // bytes, 0 for a free block
-	Number     uint32
-	Pool       uint32
-	Stream     uint32
-	First      bool // begins its segment
-	Free       bool
-	Pending    bool
-	Whole      bool // alone in its segment
-	Expandable bool
-	Small      bool
-}
-
-// CopyTo makes c an independent copy, over the same driver and with the same hooks. What c had is overwritten
-// and its memory used again; it may be new(Allocator).
-func (a *Allocator) CopyTo(c *Allocator) {
-	old := *c
-	*c = *a
-	c.blocks = append(old.blocks[:0], a.blocks...)
-	c.idle = append(old.idle[:0], a.idle...)
-	c.slotOf = append(old.slotOf[:0], a.slotOf...)
-	c.reserved = append(old.reserved[:0], a.reserved...)
-	c.pending = append(old.pending[:0], a.pending...)
-	c.lenders = append(old.lenders[:0], a.lenders...)
-	c.retired = append(old.retired[:0], a.retired...)
-	c.scratch = old.scratch[:0]
-	c.pools = old.pools[:min(len(old.pools), len(a.pools))]
-	for i, p := range a.pools {
-		if i == len(c.pools) {
-			c.pools = append(c.pools, new(pool))
-		}
-		p.copyTo(c.pools[i])
-	}
-}
-
-func (p *pool) copyTo(c *pool) {
-	old := *c
-	*c = *p
-	c.free = old.free[:min(len(old.free), len(p.free))]
-	for i, s := range p.free {
-		if i == len(c.free) {
-			c.free = append(c.free, nil)
-		}
-		switch {
-		case s == nil:
-			c.free[i] = nil
-		case c.free[i] == nil:
-			c.free[i] = new(freeSet)
-			fallthrough
-		default:
-			s.copyTo(c.free[i])
-		}
-	}
-	c.holes = old.holes[:min(len(old.holes), len(p.holes))]
-	for i, h := range p.holes {
-		if i == len(c.holes) {
-			c.holes = append(c.holes, nil)
-		}
-		c.holes[i] = append(c.holes[i][:0], h...)
-	}
-}
-
-func (s *freeSet) copyTo(c *freeSet) {
-	for w := range s.used {
-		for m := s.used[w] | c.used[w]; m != 0; m &= m - 1 {
-			b := w<<6 + bits.TrailingZeros64(m)
-			c.bins[b] = append(c.bins[b][:0], s.bins[b]...)
-		}
-	}
-	c.used, c.n = s.used, s.n
-}
-
-// MallocCached serves a request from the pool's cache if the best fit begins at the given address, and
-// otherwise changes nothing: the short way to follow a recording that took no new memory.
-func (a *Allocator) MallocCached(r allocators.Request, small bool, addr uint64) bool {
-	z := a.cfg.RoundSize(r.Size)
-	p := a.pool(r.Pool, small)
-	slot := a.bestFit(p, r.Stream, z, a.cfg.Expandable)
-	if slot == 0 || a.blocks[slot].addr != addr {
-		return false
-	}
-	if a.collects() {
-		p.clock++
-	}
-	a.removeFree(slot)
-	a.handOut(slot, r, z, a.cfg.Expandable)
-	return true
-}
-
-// ReservationSize is the address space in bytes that a new expandable segment of a size class takes.
-func (a *Allocator) ReservationSize(small bool) int64 { return a.reservationSize(a.PageOf(small)) }

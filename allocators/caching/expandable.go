@@ -22,10 +22,9 @@ const unknownDevice = 256 << 30 // bytes, when nobody knows the size of the devi
 
 // reservation is the address space of an expandable segment.
 type reservation struct {
-	base   uint64
-	size   int64
-	page   int64
-	mapped int64
+	base uint64
+	size int64
+	page int64
 }
 
 // wholePages is the part of [addr, addr+size) that consists of whole pages.
@@ -39,17 +38,24 @@ func (r *reservation) wholePages(addr uint64, size int64) (uint64, int64) {
 	return r.base + lo, int64(hi - lo)
 }
 
+// pagesIn is the bytes of whole pages in a block.
+func (r *reservation) pagesIn(b *block) int64 {
+	if b.size < r.page {
+		return 0 // as in most cases, and without a division
+	}
+	_, size := r.wholePages(b.addr, b.size)
+	return size
+}
+
 // takeExpandable finds or makes a run of mapped free memory of at least z bytes and takes it out of the
-// pool. When the driver fails half-way, what was mapped stays, as free memory.
+// pool. When the driver fails half-way, what was mapped stays, as free memory; so does a reservation of
+// which nothing could be mapped.
 func (a *Allocator) takeExpandable(p *pool, stream uint32, z int64) int32 {
 	slot := a.findRun(p, stream, z)
 	if slot == 0 {
-		if slot = a.reserve(p, stream); slot == 0 {
+		if slot = a.reserve(p, stream, z); slot == 0 {
 			return 0
 		}
-	}
-	if a.blocks[slot].size < z && a.blocks[slot].next == 0 {
-		return 0 // a reservation smaller than the request
 	}
 	if b := &a.blocks[slot]; b.state == unmapped && !a.mapHole(slot, min(b.size, z)) {
 		return 0
@@ -61,7 +67,7 @@ func (a *Allocator) takeExpandable(p *pool, stream uint32, z int64) int32 {
 		}
 		slot = hole
 	}
-	a.removeFree(slot)
+	a.removeFree(p, &a.blocks[slot])
 	return slot
 }
 
@@ -91,10 +97,13 @@ func (a *Allocator) available(slot int32) bool {
 	return s == free || s == unmapped
 }
 
-// reserve makes a new expandable segment, one hole.
-func (a *Allocator) reserve(p *pool, stream uint32) int32 {
-	page := a.pageSize(p)
-	size := a.reservationSize(page)
+// reserve makes a new expandable segment, one hole of at least z bytes.
+func (a *Allocator) reserve(p *pool, stream uint32, z int64) int32 {
+	page := a.PageOf(p.small)
+	size := a.ReservationSize(p.small)
+	if size < z {
+		return 0
+	}
 	base, err := a.driver.Reserve(size)
 	if err != nil {
 		return 0
@@ -107,61 +116,58 @@ func (a *Allocator) reserve(p *pool, stream uint32) int32 {
 	return slot
 }
 
-func (a *Allocator) pageSize(p *pool) int64 {
-	if p.small {
+// PageOf is the page size of a pool's expandable segments in bytes.
+func (a *Allocator) PageOf(small bool) int64 {
+	if small {
 		return config.SmallSegment
 	}
 	return a.cfg.LargeSegmentSize
 }
 
-// reservationSize is nine eighths of the device, in whole pages.
-func (a *Allocator) reservationSize(page int64) int64 {
+// ReservationSize is the address space in bytes that a new expandable segment of a size class takes: nine
+// eighths of the device, or less if a setting says so, in whole pages.
+func (a *Allocator) ReservationSize(small bool) int64 {
 	total := a.cfg.DeviceTotal
 	if total <= 0 {
 		if _, total = a.driver.Memory(); total <= 0 {
 			total = unknownDevice
 		}
 	}
-	return (total + total/8 + page - 1) / page * page
+	size := total + total/8
+	if a.cfg.ReserveBytes > 0 {
+		size = min(size, a.cfg.ReserveBytes)
+	} else if a.cfg.ReserveFraction > 0 {
+		size = int64(min(float64(size), a.cfg.ReserveFraction*float64(total)))
+	}
+	page := a.PageOf(small)
+	return max(size+page-1, page) / page * page
 }
 
 // mapHole maps the first n bytes of a hole, in whole pages, and merges them with free neighbours. The slot
 // then is the merged block, which is in its pool's set.
 func (a *Allocator) mapHole(slot int32, n int64) bool {
 	b := &a.blocks[slot]
-	r := &a.reserved[b.segment]
-	size := min((n+r.page-1)/r.page*r.page, b.size)
-	addr := b.addr
+	page := a.reserved[b.segment].page
+	addr, size := b.addr, min((n+page-1)/page*page, b.size)
 	if a.driver.Map(addr, size) != nil {
 		return false
 	}
 	p, stream := a.pools[b.pool], b.stream
 	p.removeHole(stream, addr)
-	r.mapped += size
 	if size < b.size {
-		rest := a.newBlock(block{
-			addr: addr + uint64(size), size: b.size - size, prev: slot, next: b.next,
-			pool: p.index, stream: stream, segment: b.segment, state: unmapped,
-		})
-		b = &a.blocks[slot]
-		if b.next != 0 {
-			a.blocks[b.next].prev = rest
-		}
-		b.next, b.size = rest, size
+		rest := a.cut(slot, size)
 		p.addHole(stream, addr+uint64(size), rest)
 	}
-	b.state = free
-	a.merge(slot, b.prev)
-	a.merge(slot, a.blocks[slot].next)
-	a.addFree(slot)
+	a.blocks[slot].state = free
+	a.mergeFree(p, slot)
+	a.addFree(p, slot)
 	a.detail.NumDeviceAlloc++
 	a.raiseReserved(p.kind, size)
 	a.acted(SegmentMap, addr, size, stream)
 	return true
 }
 
-// unmapWholePages gives back what a flush gives back of a free expandable block. A reservation without a
-// mapped page goes.
+// unmapWholePages gives back what a flush gives back of a free expandable block.
 func (a *Allocator) unmapWholePages(slot int32) {
 	b := &a.blocks[slot]
 	if addr, size := a.reserved[b.segment].wholePages(b.addr, b.size); size > 0 {
@@ -169,47 +175,37 @@ func (a *Allocator) unmapWholePages(slot int32) {
 	}
 }
 
-// unmapPages gives back pages inside a free block.
+// unmapPages gives back pages inside a free block. A reservation without a mapped page goes.
 func (a *Allocator) unmapPages(slot int32, addr uint64, size int64) {
-	a.removeFree(slot)
+	p := a.pools[a.blocks[slot].pool]
+	a.removeFree(p, &a.blocks[slot])
+	if front := int64(addr - a.blocks[slot].addr); front > 0 {
+		rest := a.cut(slot, front)
+		a.addFree(p, slot)
+		slot = rest
+	}
+	if size < a.blocks[slot].size {
+		a.addFree(p, a.cut(slot, size))
+	}
 	b := &a.blocks[slot]
-	p, stream, segment := a.pools[b.pool], b.stream, b.segment
-	if front := int64(addr - b.addr); front > 0 {
-		s := a.newBlock(block{addr: b.addr, size: front, prev: b.prev, next: slot, pool: p.index, stream: stream, segment: segment})
-		b = &a.blocks[slot]
-		if b.prev != 0 {
-			a.blocks[b.prev].next = s
-		}
-		b.prev = s
-		b.addr += uint64(front)
-		b.size -= front
-		a.addFree(s)
-	}
-	if back := b.size - size; back > 0 {
-		s := a.newBlock(block{addr: addr + uint64(size), size: back, prev: slot, next: b.next, pool: p.index, stream: stream, segment: segment})
-		b = &a.blocks[slot]
-		if b.next != 0 {
-			a.blocks[b.next].prev = s
-		}
-		b.next = s
-		b.size = size
-		a.addFree(s)
-	}
 	b.state = unmapped
-	a.merge(slot, b.prev)
-	a.merge(slot, a.blocks[slot].next)
-	b = &a.blocks[slot]
+	stream := b.stream
+	for _, neighbour := range [2]int32{b.prev, b.next} {
+		if neighbour != 0 && a.blocks[neighbour].state == unmapped {
+			p.removeHole(stream, a.blocks[neighbour].addr)
+			a.absorb(slot, neighbour)
+		}
+	}
 	p.addHole(stream, b.addr, slot)
 
 	a.driver.Unmap(addr, size)
-	r := &a.reserved[segment]
-	r.mapped -= size
 	a.detail.ReservedBytes.down(p.kind, size)
 	a.detail.NumDeviceFree++
 	a.acted(SegmentUnmap, addr, size, stream)
 
 	if b.whole() {
 		p.removeHole(stream, b.addr)
+		r := &a.reserved[b.segment]
 		a.driver.Release(r.base, r.size)
 		*r = reservation{page: r.page}
 		a.dropBlock(slot)

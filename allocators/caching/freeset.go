@@ -1,9 +1,6 @@
 package caching
 
-import (
-	"math/bits"
-	"sort"
-)
+import "math/bits"
 
 // freeSet holds the free blocks of one pool and one stream in the order of size, then address: the order
 // in which best fit looks at them, in which they are released, and in which the age of garbage is judged.
@@ -14,7 +11,6 @@ import (
 type freeSet struct {
 	used [bitmapWords]uint64
 	bins [bitmapWords * 64][]freeEntry
-	n    int
 }
 
 const bitmapWords = 5
@@ -25,66 +21,70 @@ type freeEntry struct {
 	slot int32
 }
 
-func (e freeEntry) before(size int64, addr uint64) bool {
+func (e *freeEntry) before(size int64, addr uint64) bool {
 	return e.size < size || e.size == size && e.addr < addr
 }
 
-// position is a place in the set: bin and index in it. The zero bin with index -1 is never valid.
+// position is a place in the set: bin and index in it. It holds until the set changes.
 type position struct{ bin, i int }
 
 var nowhere = position{-1, -1}
 
 func (p position) ok() bool { return p.bin >= 0 }
 
-// binOf grows with size: sizes below 8 KiB have a bin for each 512 bytes, larger ones eight a power of two.
+// binOf grows with size: up to 8 KiB there is a bin for each 512 bytes, then eight to a power of two.
 func binOf(size int64) int {
 	u := uint64(size) / minBlock
-	if u < 16 {
-		return int(u)
-	}
-	e := bits.Len64(u) - 1 // ≥ 4
-	bin := (e-2)*8 + int(u>>(e-3)&7)
-	return min(bin, bitmapWords*64-1)
+	e := bits.Len64(u|8) - 4
+	return min(e*8+int(u>>e), bitmapWords*64-1)
 }
 
-// find is the index in the bin of the first entry that is not before (size, addr).
+// find is the index in the bin of the first entry that is not before (size, addr). Most bins are short, so
+// looking at one entry after the other finds it soonest.
 func find(bin []freeEntry, size int64, addr uint64) int {
-	if len(bin) < 8 {
-		for i, e := range bin {
-			if !e.before(size, addr) {
-				return i
-			}
+	lo, hi := 0, len(bin)
+	for hi-lo > 8 {
+		if mid := int(uint(lo+hi) / 2); bin[mid].before(size, addr) {
+			lo = mid + 1
+		} else {
+			hi = mid
 		}
-		return len(bin)
 	}
-	return sort.Search(len(bin), func(i int) bool { return !bin[i].before(size, addr) })
+	for lo < hi && bin[lo].before(size, addr) {
+		lo++
+	}
+	return lo
 }
 
 func (s *freeSet) insert(size int64, addr uint64, slot int32) {
 	b := binOf(size)
 	bin := s.bins[b]
 	i := find(bin, size, addr)
-	bin = append(bin, freeEntry{})
-	copy(bin[i+1:], bin[i:])
-	bin[i] = freeEntry{size, addr, slot}
+	bin = append(bin, freeEntry{size, addr, slot})
+	if i < len(bin)-1 {
+		copy(bin[i+1:], bin[i:])
+		bin[i] = freeEntry{size, addr, slot}
+	}
 	s.bins[b] = bin
 	s.used[b>>6] |= 1 << (b & 63)
-	s.n++
 }
 
+// remove takes out a block that is in the set.
 func (s *freeSet) remove(size int64, addr uint64) {
 	b := binOf(size)
-	bin := s.bins[b]
-	i := find(bin, size, addr)
-	if i == len(bin) || bin[i].addr != addr || bin[i].size != size {
-		return
+	s.removeAt(position{b, find(s.bins[b], size, addr)})
+}
+
+func (s *freeSet) removeAt(p position) {
+	bin := s.bins[p.bin]
+	last := len(bin) - 1
+	if p.i < last {
+		copy(bin[p.i:], bin[p.i+1:])
 	}
-	copy(bin[i:], bin[i+1:])
-	s.bins[b] = bin[:len(bin)-1]
-	if len(bin) == 1 {
-		s.used[b>>6] &^= 1 << (b & 63)
+	s.bins[p.bin] = bin[:last]
+	if last == 0 {
+		s.used[p.bin>>6] &^= 1 << (p.bin & 63)
 	}
-	s.n--
 }
 
 func (s *freeSet) at(p position) freeEntry { return s.bins[p.bin][p.i] }

@@ -1,9 +1,8 @@
 package caching
 
 import (
+	"slices"
 	"sort"
-
-	"github.com/vramscope/vramscope/allocators/caching/config"
 )
 
 // pool holds the free memory of one size class of one memory pool.
@@ -44,26 +43,28 @@ func (p *pool) set(stream uint32) *freeSet {
 	return nil
 }
 
-// addFree puts a block, merged already, among the free ones of its pool.
-func (a *Allocator) addFree(slot int32) {
-	b := &a.blocks[slot]
-	p := a.pools[b.pool]
-	b.born = p.clock
-	for int(b.stream) >= len(p.free) {
+func (p *pool) newSet(stream uint32) *freeSet {
+	for int(stream) >= len(p.free) {
 		p.free = append(p.free, nil)
 	}
-	s := p.free[b.stream]
+	p.free[stream] = new(freeSet)
+	return p.free[stream]
+}
+
+// addFree puts a block, merged already, among the free ones of its pool.
+func (a *Allocator) addFree(p *pool, slot int32) {
+	b := &a.blocks[slot]
+	b.born = p.clock
+	s := p.set(b.stream)
 	if s == nil {
-		s = new(freeSet)
-		p.free[b.stream] = s
+		s = p.newSet(b.stream)
 	}
 	s.insert(b.size, b.addr, slot)
 	a.cached += a.releasable(b)
 }
 
-func (a *Allocator) removeFree(slot int32) {
-	b := &a.blocks[slot]
-	a.pools[b.pool].free[b.stream].remove(b.size, b.addr)
+func (a *Allocator) removeFree(p *pool, b *block) {
+	p.free[b.stream].remove(b.size, b.addr)
 	a.cached -= a.releasable(b)
 }
 
@@ -71,11 +72,10 @@ func (a *Allocator) removeFree(slot int32) {
 // whole pages in it if it is expandable. Neighbours of a block do not come and go while it is free, so
 // the figure is the same when it is added and when it is removed.
 func (a *Allocator) releasable(b *block) int64 {
-	if b.segment >= 0 {
-		_, size := a.reserved[b.segment].wholePages(b.addr, b.size)
-		return size
-	}
-	if b.whole() {
+	switch {
+	case b.expandable():
+		return a.reserved[b.segment].pagesIn(b)
+	case b.whole():
 		return b.size
 	}
 	return 0
@@ -86,10 +86,22 @@ func (a *Allocator) takeFree(p *pool, stream uint32, z int64, expandable bool) i
 	if a.collects() {
 		p.clock++
 	}
-	slot := a.bestFit(p, stream, z, expandable)
-	if slot != 0 {
-		a.removeFree(slot)
+	s := p.set(stream)
+	if s == nil {
+		return 0
 	}
+	at := a.bestFit(s, z, expandable)
+	if !at.ok() {
+		return 0
+	}
+	return a.takeAt(s, at)
+}
+
+// takeAt takes the block at a position out of a set.
+func (a *Allocator) takeAt(s *freeSet, at position) int32 {
+	slot := s.at(at).slot
+	s.removeAt(at)
+	a.cached -= a.releasable(&a.blocks[slot])
 	return slot
 }
 
@@ -98,28 +110,23 @@ func (a *Allocator) takeFree(p *pool, stream uint32, z int64, expandable bool) i
 // any other goes on as long as that improves the sum of the block and the hole behind it, so that the ends
 // of segments are left to grow. Only one candidate is considered: if max_split_size_mb refuses it, there
 // is none.
-func (a *Allocator) bestFit(p *pool, stream uint32, z int64, expandable bool) int32 {
-	s := p.set(stream)
-	if s == nil {
-		return 0
-	}
+func (a *Allocator) bestFit(s *freeSet, z int64, expandable bool) position {
 	at := s.atLeast(z)
 	if !at.ok() {
-		return 0
+		return nowhere
 	}
-	if b := &a.blocks[s.at(at).slot]; b.expandable() {
+	if a.blocks[s.at(at).slot].expandable() {
 		if at = a.skipExpandable(s, at, expandable); !at.ok() {
-			return 0
+			return nowhere
 		}
 	}
-	e := s.at(at)
-	if z < a.cfg.MaxSplitSize && e.size >= a.cfg.MaxSplitSize {
-		return 0 // oversize blocks are kept for oversize requests
+	switch size := s.at(at).size; {
+	case z < a.cfg.MaxSplitSize && size >= a.cfg.MaxSplitSize:
+		return nowhere // oversize blocks are kept for oversize requests
+	case z >= a.cfg.MaxSplitSize && size >= z+a.cfg.MaxNonSplitRounding:
+		return nowhere // it could not be split, and too much of it would be wasted
 	}
-	if a.cfg.MaxSplitSize != config.Unlimited && z >= a.cfg.MaxSplitSize && e.size >= z+a.cfg.MaxNonSplitRounding {
-		return 0 // it could not be split, and too much of it would be wasted
-	}
-	return e.slot
+	return at
 }
 
 // skipExpandable moves on from an expandable candidate, as bestFit says.
@@ -167,6 +174,7 @@ func (a *Allocator) borrow(p *pool, stream uint32, z int64) int32 {
 	return 0
 }
 
+// findHole is the index of the first hole of a stream at an address or above.
 func (p *pool) findHole(stream uint32, addr uint64) int {
 	h := p.holes[stream]
 	return sort.Search(len(h), func(i int) bool { return h[i].addr >= addr })
@@ -176,17 +184,10 @@ func (p *pool) addHole(stream uint32, addr uint64, slot int32) {
 	for int(stream) >= len(p.holes) {
 		p.holes = append(p.holes, nil)
 	}
-	i := p.findHole(stream, addr)
-	h := append(p.holes[stream], holeEntry{})
-	copy(h[i+1:], h[i:])
-	h[i] = holeEntry{addr, slot}
-	p.holes[stream] = h
+	p.holes[stream] = slices.Insert(p.holes[stream], p.findHole(stream, addr), holeEntry{addr, slot})
 }
 
 func (p *pool) removeHole(stream uint32, addr uint64) {
 	i := p.findHole(stream, addr)
-	h := p.holes[stream]
-	if i < len(h) && h[i].addr == addr {
-		p.holes[stream] = append(h[:i], h[i+1:]...)
-	}
+	p.holes[stream] = slices.Delete(p.holes[stream], i, i+1)
 }

@@ -86,12 +86,12 @@ func (a *Allocator) eachFree(p *pool, f func(*block)) {
 
 // releaseSegment gives a whole free segment back.
 func (a *Allocator) releaseSegment(slot int32) {
-	a.removeFree(slot)
 	b := a.blocks[slot]
-	d := &a.detail
+	p, d := a.pools[b.pool], &a.detail
+	a.removeFree(p, &a.blocks[slot])
 	a.driver.Free(b.addr, b.size)
-	d.Segment.down(a.pools[b.pool].kind, 1)
-	d.ReservedBytes.down(a.pools[b.pool].kind, b.size)
+	d.Segment.down(p.kind, 1)
+	d.ReservedBytes.down(p.kind, b.size)
 	d.NumDeviceFree++
 	if b.size >= a.cfg.MaxSplitSize {
 		d.OversizeSegments.down()

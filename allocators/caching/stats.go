@@ -26,41 +26,38 @@ type Counter struct{ Current, Peak, Allocated, Freed int64 }
 type Metric [3]Counter
 
 func (m *Metric) up(k Kind, n int64) {
-	c := &m[k]
+	c, all := &m[k], &m[All]
 	c.Current += n
 	c.Allocated += n
+	all.Current += n
 	if c.Current > c.Peak {
 		c.Peak = c.Current
 	}
-	all := &m[All]
-	all.Current += n
 	if all.Current > all.Peak {
 		all.Peak = all.Current
 	}
 }
 
 func (m *Metric) down(k Kind, n int64) {
-	c := &m[k]
-	c.Current -= n
-	c.Freed += n
+	m[k].Current -= n
 	m[All].Current -= n
 }
 
 // change adds a difference that may be of either sign.
 func (m *Metric) change(k Kind, n int64) {
-	switch {
-	case n > 0:
+	if n > 0 {
 		m.up(k, n)
-	case n < 0:
+	} else {
 		m.down(k, -n)
 	}
 }
 
-// sums fills what is not kept as it goes.
-func (m Metric) sums() Metric {
+// sums fills in what is not kept as it goes.
+func (m *Metric) sums() {
 	m[All].Allocated = m[SmallPool].Allocated + m[LargePool].Allocated
-	m[All].Freed = m[SmallPool].Freed + m[LargePool].Freed
-	return m
+	for k := range m {
+		m[k].Freed = m[k].Allocated - m[k].Current
+	}
 }
 
 // Detail are the statistics that torch.cuda.memory_stats() has, by the same names. Byte counts are of
@@ -95,7 +92,7 @@ func (a *Allocator) Detail() Detail {
 	d := a.detail
 	for _, m := range []*Metric{&d.Allocation, &d.Segment, &d.Active, &d.InactiveSplit,
 		&d.AllocatedBytes, &d.ReservedBytes, &d.ActiveBytes, &d.InactiveSplitBytes, &d.RequestedBytes} {
-		*m = m.sums()
+		m.sums()
 	}
 	return d
 }
