@@ -85,7 +85,7 @@ func readDmon(in *lines) (*log, error) {
 			continue
 		}
 		cells := bytes.Fields(trimmed)
-		if !in.ended && len(cells) <= d.width {
+		if _, process := d.columns["command"]; !in.ended && (process || len(cells) <= d.width) {
 			d.cut = true // the last cell may be half of one
 			break
 		}
@@ -94,7 +94,7 @@ func readDmon(in *lines) (*log, error) {
 		}
 	}
 	if d.columns == nil {
-		return nil, nil
+		return d.log, nil
 	}
 	_, process := d.columns["command"]
 	if _, ok := d.columns["fb"]; !ok {
@@ -259,10 +259,11 @@ func readDCGM(in *lines) (*log, error) {
 		l.rows++
 		t := ticks.of(kind + string(id))
 		whole := kind == "GPU"
-		dev := l.device(identity{index: id})
+		of := id
 		if !whole {
-			dev = l.device(identity{index: []byte("0")}) // instances are numbered apart from devices
+			of = []byte("0") // instances are numbered apart from devices
 		}
+		dev := l.device(identity{index: of})
 		if dev == nil {
 			continue
 		}

@@ -17,7 +17,7 @@ func (q *query) guess(rows [][]byte) {
 	width := len(splitRow(rows[0]))
 	columns := make([]column, width)
 	var sizes []int
-	least, most := make([]int64, width), make([]int64, width)
+	most := make([]int64, width)
 	for i := range columns {
 		all := func(is func(cell []byte) bool) bool {
 			some := false
@@ -43,23 +43,18 @@ func (q *query) guess(rows [][]byte) {
 		case all(func(c []byte) bool { _, unit, ok := number(c); return ok && unit == "%" }):
 			columns[i] = column{otherColumn, "%"}
 		case all(func(c []byte) bool { _, unit, ok := number(c); return ok && (unit == "MiB" || unit == "") }):
-			first := true
 			for _, row := range rows {
 				cells := splitRow(row)
 				if len(cells) != width {
 					continue
 				}
 				if v, ok := memory(cells[i], ""); ok {
-					if first {
-						least[i], most[i] = v, v
-					}
-					first = false
-					least[i], most[i] = min(least[i], v), max(most[i], v)
+					most[i] = max(most[i], v)
 				}
 			}
 			columns[i].unit = "MiB"
 			withUnit := all(func(c []byte) bool { _, unit, _ := number(c); return unit == "MiB" })
-			if withUnit || most[i] >= 1024*mib || least[i] == 0 && most[i] > 100*mib {
+			if withUnit || most[i] > 100*mib { // more than a percentage, a temperature or a number of devices
 				sizes = append(sizes, i)
 			} else if most[i] < 64*mib && !withUnit && !slices.ContainsFunc(columns[:i], func(c column) bool { return c.role == indexColumn }) {
 				columns[i].role = indexColumn

@@ -28,6 +28,7 @@ type log struct {
 	clock    clock
 	devices  []*device
 	byKey    map[string]*device
+	key      []byte // of the last lookup
 	parts    int
 
 	rows     int // that had something to read
@@ -71,18 +72,21 @@ type identity struct {
 
 // device finds or makes the device of an identity; nil if there are too many.
 func (l *log) device(id identity) *device {
-	key := "#" + strconv.Itoa(id.position)
+	key := l.key[:0]
 	switch {
 	case len(id.uuid) > 0:
-		key = "u" + string(id.uuid)
+		key = append(append(key, 'u'), id.uuid...)
 	case len(id.bus) > 0:
-		key = "b" + strings.ToLower(string(id.bus))
+		key = append(append(key, 'b'), bytes.ToLower(id.bus)...)
 	case len(id.index) > 0:
-		key = "i" + string(id.index)
+		key = append(append(key, 'i'), id.index...)
 	case len(id.name) > 0:
-		key = "n" + string(id.name)
+		key = append(append(key, 'n'), id.name...)
+	default:
+		key = strconv.AppendInt(append(key, '#'), int64(id.position), 10)
 	}
-	d := l.byKey[key]
+	l.key = key
+	d := l.byKey[string(key)]
 	if d == nil {
 		if len(l.devices) >= maxDevices {
 			l.more++
@@ -93,7 +97,7 @@ func (l *log) device(id identity) *device {
 			d.index = int(n)
 		}
 		l.devices = append(l.devices, d)
-		l.byKey[key] = d
+		l.byKey[string(key)] = d
 	}
 	if d.name == "" {
 		d.name = string(id.name)
@@ -226,6 +230,13 @@ func isMissing(cell []byte) bool {
 // number splits "4526 MiB" into its number and its unit.
 func number(cell []byte) (x float64, unit string, ok bool) {
 	i := 0
+	for i < len(cell) && isDigit(cell[i]) {
+		i++
+	}
+	if n, whole := digits(cell[:i]); whole && (i == len(cell) || cell[i] != '.') && n < 1<<53 {
+		return float64(n), unitOf(cell[i:]), true
+	}
+	i = 0
 	for i < len(cell) && (isDigit(cell[i]) || cell[i] == '.' || cell[i] == '-' && i == 0) {
 		i++
 	}
@@ -236,7 +247,20 @@ func number(cell []byte) (x float64, unit string, ok bool) {
 	if err != nil || math.IsNaN(x) {
 		return 0, "", false
 	}
-	return x, string(bytes.TrimSpace(cell[i:])), true
+	return x, unitOf(cell[i:]), true
+}
+
+// unitOf is what stands behind a number. The usual ones are not copied.
+func unitOf(rest []byte) string {
+	switch rest = bytes.TrimSpace(rest); string(rest) {
+	case "":
+		return ""
+	case "MiB":
+		return "MiB"
+	case "%":
+		return "%"
+	}
+	return string(rest)
 }
 
 // memory reads a cell of memory in bytes; without a unit of its own it has the given one.

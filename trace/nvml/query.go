@@ -69,8 +69,13 @@ func parseHeader(line []byte) (columns []column, known int) {
 // isQueryHeader reports whether a line is a header: nothing but names, and fields of memory or processes among them, or
 // several others.
 func isQueryHeader(line []byte) bool {
-	if len(line) == 0 || len(line) > 8<<10 || !isFieldName(line) {
+	if len(line) == 0 || isDigit(line[0]) || len(line) > 8<<10 {
 		return false
+	}
+	for _, c := range line {
+		if !isFieldByte[c] {
+			return false
+		}
 	}
 	columns, known := parseHeader(line)
 	telling := slices.ContainsFunc(columns, func(c column) bool {
@@ -82,15 +87,13 @@ func isQueryHeader(line []byte) bool {
 	return known >= 2 && (known == len(columns) || bytes.Contains(line, []byte("utilization.")) || bytes.Contains(line, []byte("clocks.")))
 }
 
-// isFieldName reports whether a line has only what names of fields and units are made of.
-func isFieldName(line []byte) bool {
-	for _, c := range line {
-		if !isDigit(c) && (c|0x20 < 'a' || c|0x20 > 'z') && !bytes.ContainsRune([]byte(`._-/ [],%"`), rune(c)) {
-			return false
-		}
+// isFieldByte has what names of fields and units are made of.
+var isFieldByte = func() (is [256]bool) {
+	for _, c := range []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/ [],%\"") {
+		is[c] = true
 	}
-	return true
-}
+	return is
+}()
 
 // isHeadless reports whether a line looks like a row without a header above it.
 func isHeadless(line []byte) bool {
@@ -116,12 +119,18 @@ func isHeadless(line []byte) bool {
 	return sizes > 0 || clock && numbers > 0 && len(cells[0]) == len("2026/11/29 15:52:15.829")
 }
 
-func splitRow(line []byte) [][]byte {
-	cells := bytes.Split(line, []byte(","))
-	for i := range cells {
-		cells[i] = bytes.TrimSpace(cells[i])
+func splitRow(line []byte) [][]byte { return appendCells(nil, line) }
+
+// appendCells splits a row.
+func appendCells(cells [][]byte, line []byte) [][]byte {
+	for {
+		i := bytes.IndexByte(line, ',')
+		if i < 0 {
+			return append(cells, bytes.TrimSpace(line))
+		}
+		cells = append(cells, bytes.TrimSpace(line[:i]))
+		line = line[i+1:]
 	}
-	return cells
 }
 
 // query is a CSV that is being read.
@@ -131,6 +140,7 @@ type query struct {
 	has     [processPeakColumn + 1]bool
 	round   *round
 	apps    bool
+	buf     [][]byte // the cells of a row
 	waiting [][]byte // rows, as long as the number of devices is not known
 }
 
@@ -255,7 +265,8 @@ func (q *query) plausibleEnd(cell []byte) bool {
 
 // cells splits a row into as many cells as there are columns, nil if that cannot be.
 func (q *query) cells(line []byte) [][]byte {
-	cells := splitRow(line)
+	q.buf = appendCells(q.buf[:0], line)
+	cells := q.buf
 	surplus := len(cells) - len(q.columns)
 	switch {
 	case surplus < 0:

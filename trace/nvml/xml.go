@@ -79,16 +79,19 @@ func (l *log) document(text []byte) {
 		switch e := tok.(type) {
 		case xml.StartElement:
 			x.path = append(x.path, e.Name.Local)
+			x.content = x.content[:0]
 			x.start(e)
 		case xml.EndElement:
+			if text := strings.TrimSpace(string(x.content)); text != "" && len(x.path) > 0 {
+				x.text(text)
+			}
+			x.content = x.content[:0]
 			x.end(e.Name.Local)
 			if len(x.path) > 0 {
 				x.path = x.path[:len(x.path)-1]
 			}
 		case xml.CharData:
-			if text := strings.TrimSpace(string(e)); text != "" && len(x.path) > 0 {
-				x.text(text)
-			}
+			x.content = append(x.content, e...)
 		}
 		if len(x.path) > 64 {
 			l.bad++
@@ -101,6 +104,7 @@ func (l *log) document(text []byte) {
 type xmlReader struct {
 	*log
 	path     []string
+	content  []byte // of the innermost element
 	at       trace.Time
 	gpu      identity
 	open     bool // within a device
