@@ -9,6 +9,7 @@ import (
 	"github.com/vramscope/vramscope/allocators/caching"
 	"github.com/vramscope/vramscope/allocators/caching/config"
 	"github.com/vramscope/vramscope/allocators/driver/sim"
+	"github.com/vramscope/vramscope/allocators/packing"
 	"github.com/vramscope/vramscope/trace"
 )
 
@@ -47,11 +48,15 @@ type Surroundings struct {
 	known    bool // the driver's rules fit, or nothing contradicts them
 	settings config.Config
 	total    int64
+	requests *Requests
+
+	packOnce sync.Once
+	plan     *packing.Plan
 }
 
 // Surroundings of a followed recording.
 func (f *Following) Surroundings() *Surroundings {
-	s := &Surroundings{initial: f.initial, known: true, settings: f.Config, total: f.total}
+	s := &Surroundings{requests: f.Requests, initial: f.initial, known: true, settings: f.Config, total: f.total}
 	var held []sim.Range
 	for i, seg := range f.Requests.Device.Initial.Segments {
 		if !seg.Expandable {
@@ -173,7 +178,7 @@ func timings(best sim.Variant) []sim.Variant {
 
 func (r *Requests) play(s *Surroundings, w WhatIf, v sim.Variant) Run {
 	driver := sim.New(v.Config)
-	model := w.model().make(driver, w, s.total)
+	model := w.model().make(driver, w, s)
 	p := &Player{Requests: r, Model: model, Driver: driver, ShiftFrees: v.ShiftFrees, Seed: v.Seed}
 	if len(v.Config.Events) == 0 {
 		p.Driver = nil
