@@ -225,9 +225,11 @@ func leaksOf(stays []stay, steps, warmup int) []Leak {
 		if j-i >= LeastSteps-1 { // it must have grown in so many steps
 			clear(bytes)
 			clear(blocks)
-			end := count(stays[i:j], bytes, blocks)
+			end := count(stays[i:j], bytes, blocks, warmup)
 			if l, ok := leakOf(bytes[warmup:], blocks[warmup:]); ok {
-				l.Stack, l.End = stays[i].stack, end
+				if l.Stack, l.End = stays[i].stack, end; l.Stack == trace.NoStack {
+					l.LastStep -= bytes[warmup] // the weights, and all else that has no stack
+				}
 				out = append(out, l)
 			}
 		}
@@ -237,8 +239,9 @@ func leaksOf(stays []stay, steps, warmup int) []Leak {
 	return out
 }
 
-// count adds up what was alive at the end of each step, and returns the bytes at the end of the recording.
-func count(stays []stay, bytes, blocks []int64) (end int64) {
+// count adds up what was alive at the end of each step, and returns the bytes at the end of the recording: of
+// blocks without a stack only those that were allocated after the warm-up.
+func count(stays []stay, bytes, blocks []int64, warmup int) (end int64) {
 	n := int32(len(bytes))
 	for _, s := range stays {
 		bytes[s.from] += s.size
@@ -247,7 +250,7 @@ func count(stays []stay, bytes, blocks []int64) (end int64) {
 			bytes[s.to] -= s.size
 			blocks[s.to]--
 		}
-		if s.to == forever {
+		if s.to == forever && (s.stack != trace.NoStack || int(s.from) >= warmup) {
 			end += s.size
 		}
 	}
