@@ -72,13 +72,12 @@ type Series struct {
 	Points   []Point
 	Samples  int // those that had a value
 
-	Min, Max   int64
-	MaxAt      Time
-	Backwards  int // samples whose time lay before that of the one in front; they got its time
-	limit      int // most points, 0 for maxPoints
-	perPoint   int // samples that a point may stand for
-	inLast     int // samples that the last point stands for
-	Unreadable int // samples without a value
+	Min, Max  int64
+	MaxAt     Time
+	Backwards int // samples whose time lay before that of the one in front; they got its time
+	limit     int // most points, 0 for maxPoints
+	perPoint  int // samples that a point may stand for
+	inLast    int // samples that the last point stands for
 }
 
 // Point is the value of a series from Time on. One that stands for several samples has their extremes and

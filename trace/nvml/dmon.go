@@ -223,9 +223,6 @@ var dcgmFields = map[string]trace.Quantity{
 	"fbttl": trace.DeviceTotal, "fbfre": trace.DeviceFree, "fbusd": trace.DeviceUsed, "fbrsv": trace.DriverReserved, "gputl": trace.Busy,
 }
 
-// blank is where the values begin that stand for none in DCGM: not found, not supported, not permitted.
-const blank = 0x7ffffffffffffff0
-
 func readDCGM(in *lines) (*log, error) {
 	l := newLog("dcgmi dmon")
 	l.clockIs = trace.ClockRecording
@@ -273,19 +270,22 @@ func readDCGM(in *lines) (*log, error) {
 				continue
 			}
 			x, _, ok := number(values[i])
-			switch {
-			case isMissing(values[i]) || ok && x >= blank || ok && x >= 140737488355328:
+			if isMissing(values[i]) || ok && !validValue(x) {
 				l.missing++
-			case !ok || x < 0:
+				continue
+			}
+			scale := float64(mib)
+			if q == trace.Busy {
+				scale = 1
+			}
+			n, fits := scaled(x, scale)
+			switch {
+			case !ok || !fits:
 				l.badRow(in.n)
-			case q == trace.Busy:
-				if whole {
-					l.sample(dev, part{quantity: q}, t, int64(x))
-				}
 			case whole:
-				l.sample(dev, part{quantity: q}, t, int64(x*mib))
+				l.sample(dev, part{quantity: q}, t, n)
 			case q == trace.DeviceUsed:
-				l.sample(dev, part{quantity: trace.InstanceUsed, name: kind + " " + string(id)}, t, int64(x*mib))
+				l.sample(dev, part{quantity: trace.InstanceUsed, name: kind + " " + string(id)}, t, n)
 			}
 		}
 	}

@@ -116,13 +116,14 @@ func readPrometheusJSON(in *lines) (*log, error) {
 		var early trace.Series // values that stand in front of what they are of
 		add := func(at trace.Time, v float64) {
 			m, known := metrics[labels["__name__"]]
+			n, fits := scaled(v, m.scale)
 			switch {
 			case !known:
-			case !validValue(v):
+			case !fits || m.scale == mib && !validValue(v):
 				l.missing++
 			default:
 				l.rows++
-				l.metric(m, labels, at, v)
+				l.metric(m, labels, at, n)
 			}
 		}
 		value := func() error {

@@ -273,7 +273,15 @@ func memory(cell []byte, unit string) (int64, bool) {
 		unit = own
 	}
 	scale, ok := unitScale(unit)
-	if !ok || x*scale > 1<<60 {
+	if !ok {
+		return 0, false
+	}
+	return scaled(x, scale)
+}
+
+// scaled is a number of units as a whole number, if there can be so many.
+func scaled(x, scale float64) (int64, bool) {
+	if !(x >= 0) || x*scale > 1<<60 {
 		return 0, false
 	}
 	return int64(math.Round(x * scale)), true

@@ -137,7 +137,12 @@ func (l *log) nvitopRow(row []string, columns []nvitopColumn, clock, line int) {
 			continue
 		}
 		x, err := strconv.ParseFloat(cell, 64)
-		if err != nil || !validValue(x) {
+		scale := float64(mib)
+		if c.quantity == trace.Busy {
+			scale = 1
+		}
+		n, fits := scaled(x, scale)
+		if err != nil || !fits {
 			l.badRow(line)
 			continue
 		}
@@ -145,9 +150,6 @@ func (l *log) nvitopRow(row []string, columns []nvitopColumn, clock, line int) {
 		if d == nil {
 			continue
 		}
-		if c.quantity != trace.Busy {
-			x *= mib
-		}
-		l.sample(d, c.part, t, int64(x))
+		l.sample(d, c.part, t, n)
 	}
 }

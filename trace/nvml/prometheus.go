@@ -107,11 +107,12 @@ func readPrometheus(in *lines) (*log, error) {
 		if at != 0 {
 			when, stamped = at, true
 		}
-		if !validValue(v) {
+		n, fits := scaled(v, m.scale)
+		if !fits || m.scale == mib && !validValue(v) {
 			l.missing++
 			continue
 		}
-		l.metric(m, labels, when, v)
+		l.metric(m, labels, when, n)
 	}
 	if stamped {
 		l.clockIs = trace.ClockEpoch
@@ -121,12 +122,15 @@ func readPrometheus(in *lines) (*log, error) {
 	return l, nil
 }
 
-// validValue says whether a value is one: DCGM has numbers for those that it could not get.
-func validValue(v float64) bool { return v >= 0 && v < 140737488355328 }
+// blank is where the numbers begin that stand for no value in DCGM, as floats: not found, not supported, not permitted.
+// As integers they begin at 0x7ffffffffffffff0.
+const blank = 140737488355328
+
+func validValue(v float64) bool { return v >= 0 && v < blank }
 
 // metric adds a value of a metric. Which device it is of is in the labels; which host, too, and is only used to
 // tell devices apart.
-func (l *log) metric(m metric, labels map[string]string, at trace.Time, v float64) {
+func (l *log) metric(m metric, labels map[string]string, at trace.Time, n int64) {
 	id := identity{uuid: []byte(firstLabel(labels, "UUID", "uuid")), bus: []byte(labels["pci_bus_id"]),
 		index: []byte(firstLabel(labels, "gpu", "index", "minor_number")), name: []byte(firstLabel(labels, "modelName", "devicename", "name"))}
 	if len(id.uuid) == 0 {
@@ -137,7 +141,6 @@ func (l *log) metric(m metric, labels map[string]string, at trace.Time, v float6
 	if d == nil {
 		return
 	}
-	n := int64(v * m.scale)
 	switch {
 	case labels["GPU_I_ID"] != "":
 		if m.quantity == trace.DeviceUsed {
