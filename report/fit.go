@@ -83,7 +83,7 @@ func Fit(file string, t *trace.Trace, d *trace.Device, o FitOptions) *Fits {
 			r.Fits = append(r.Fits, FitRun{Allocator: name, Setting: s})
 		}
 	}
-	for i, fit := range f.Requests.Fits(f.Surroundings(), asked, o.Progress) {
+	for i, fit := range f.Requests.Fits(f.Alike(), asked, o.Progress) {
 		r.Fits[i].Fit = fit
 	}
 	return r
@@ -198,8 +198,11 @@ func (r *Fits) answer() string {
 		return "This run finishes in no size of memory that was tried."
 	}
 	what := "This run finishes"
-	if r.Prefix {
+	switch {
+	case r.Prefix:
 		what = "Up to where it ran out of memory, this run finishes"
+	case r.Follow.Truncated:
+		what = "From where the recording begins, this run finishes"
 	}
 	text := fmt.Sprintf("%s in %s", what, Bytes(best.Memory.Bytes))
 	if len(r.Fits) == 1 {
@@ -208,7 +211,11 @@ func (r *Fits) answer() string {
 		}
 		return text + fmt.Sprintf(", %s over the %s that it had live at most.", percent(best.Memory.Bytes-r.Live, r.Live), Bytes(r.Live))
 	}
-	return text + fmt.Sprintf(" with %s, the least of %d; %s were live at most.", labelOf(best.Allocator, best.Setting), len(r.Fits), Bytes(r.Live))
+	with := labelOf(best.Allocator, best.Setting)
+	if with == defaultLabel {
+		with = "the default settings"
+	}
+	return text + fmt.Sprintf(" with %s, the least of %d; %s were live at most.", with, len(r.Fits), Bytes(r.Live))
 }
 
 // largerSizes says how it goes in more than the smallest.
@@ -295,7 +302,7 @@ func (r *Replayed) notes() []string {
 		notes = append(notes, fmt.Sprintf("%s failed in the recording: what the program would have done with the memory is not in it", plural(n, "request")))
 	}
 	if f.Truncated {
-		notes = append(notes, "the recording begins in the middle of a run: blocks older than it are taken as they were")
+		notes = append(notes, "the recording begins in the middle of a run: under all settings alike the blocks that are older are laid out anew, and what else the allocator held then is left out")
 	}
 	return append(notes, r.assumptions()...)
 }
@@ -317,10 +324,12 @@ func labelOf(allocator string, s Setting) string {
 	case allocator != simulate.Caching:
 		return allocator
 	case s.Text == "":
-		return "(default)"
+		return defaultLabel
 	}
 	return s.Text
 }
+
+const defaultLabel = "(default)"
 
 func rangeOf(low, high int64) string {
 	switch {

@@ -36,7 +36,7 @@ func TuneSettings(file string, t *trace.Trace, d *trace.Device, o TuneOptions) *
 	if o.Limit < 0 && o.Memory <= 0 && d.Content == trace.Decisions {
 		room = f.Room()
 	}
-	tuning := f.Requests.Tune(f.Surroundings(), f.Config, simulate.TuneOptions{
+	tuning := f.Requests.Tune(f.Alike(), f.Config, simulate.TuneOptions{
 		Room: room, Settings: o.Settings, Top: o.Top, Version: o.Version, Progress: o.Progress})
 	return &Tune{replayed(file, t, d, f), tuning}
 }
@@ -152,14 +152,11 @@ func (t *Tune) warnings(c *simulate.Candidate) []string {
 	if c.Config.GCThreshold > 0 {
 		out = append(out, "garbage_collection_threshold: it counts only while the program sets itself a limit, with torch.cuda.set_per_process_memory_fraction or per_process_memory_fraction")
 	}
-	if v := simulate.Since(c.Conf); v.Major > 0 && notEverywhere(v) {
-		out = append(out, fmt.Sprintf("it needs PyTorch %s or newer", v))
+	if c.Recent() {
+		out = append(out, fmt.Sprintf("it needs PyTorch %s or newer; older ones raise", simulate.Since(c.Conf)))
 	}
 	return out
 }
-
-// notEverywhere says whether versions that cannot take a setting are still in wide use.
-func notEverywhere(v config.Version) bool { return v.Major > 2 || v.Major == 2 && v.Minor > 4 }
 
 // why says why the recommended setting is the one.
 func (t *Tune) why() string {

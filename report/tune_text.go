@@ -59,8 +59,12 @@ func (t *Tune) answer() string {
 		return fmt.Sprintf("With %s this run would have finished (peak %s reserved); with its present settings it runs out of memory at event %s.",
 			named(r.Candidate), Bytes(r.Candidate.Stats.Reserved.Peak), Count(base.Ended))
 	case r != nil:
-		return fmt.Sprintf("With %s this run would have reserved %s instead of %s (−%s, %s).", named(r.Candidate),
-			Bytes(r.Candidate.Stats.Reserved.Peak), Bytes(base.Stats.Reserved.Peak), Bytes(r.Saves), percent(r.Saves, base.Stats.Reserved.Peak))
+		begin := ""
+		if t.Follow.Truncated {
+			begin = " from where the recording begins"
+		}
+		return fmt.Sprintf("With %s this run would have reserved %s instead of %s%s (−%s, %s).", named(r.Candidate),
+			Bytes(r.Candidate.Stats.Reserved.Peak), Bytes(base.Stats.Reserved.Peak), begin, Bytes(r.Saves), percent(r.Saves, base.Stats.Reserved.Peak))
 	case !base.Completed:
 		return fmt.Sprintf("Under none of %s tried is it sure that this run finishes; vramscope fit says how much memory it needs.", plural(t.Tried, "setting"))
 	}
@@ -77,6 +81,8 @@ func (t *Tune) whyNot() string {
 	switch {
 	case !best.Completed || saved <= 0:
 		return fmt.Sprintf("none of %d others reserves less", t.Tried)
+	case saved*100 < t.Baseline.Stats.Reserved.Peak:
+		return fmt.Sprintf("the best of %d others, %s, saves %s, less than one in a hundred", t.Tried, named(best), Bytes(saved))
 	case best.High >= t.Baseline.Low:
 		return fmt.Sprintf("the best of %d others, %s, saves %s, less than is uncertain", t.Tried, named(best), Bytes(saved))
 	}
@@ -115,7 +121,7 @@ func (t *Tune) row(rank string, c *simulate.Candidate) table.Row {
 	}
 	conf := c.Conf
 	if conf == "" {
-		conf = "(default)"
+		conf = defaultLabel
 	}
 	return table.Row{rank, conf, Bytes(c.Stats.Reserved.Peak), rangeOf(c.Low, c.High), saves, Count(int(c.Calls())),
 		Count(int(c.Stats.Retries)), t.finishes(c)}
@@ -156,7 +162,7 @@ func (t *Tune) notes() []string {
 	if t.Prefix {
 		notes = append(notes, "the recording ends where it ran out of memory: what the program would have asked for after that is not in it")
 	}
-	if p := t.Recorded; t.Content == trace.Decisions && t.Baseline.Completed && t.Baseline.Stats.Reserved.Peak != p {
+	if p := t.Recorded; t.Content == trace.Decisions && !t.Follow.Truncated && t.Baseline.Completed && t.Baseline.Stats.Reserved.Peak != p {
 		notes = append(notes, fmt.Sprintf("the recording itself reserved %s at most: it had other memory than is replayed here", Bytes(p)))
 	}
 	for i := range t.Candidates {

@@ -96,7 +96,7 @@ func (r *Requests) Prefix() bool {
 	return last >= 0 && r.Device.Events.At(last).Op == trace.OpOOM
 }
 
-// Fits finds the least memory for each allocator and setting, on all cores.
+// Fits finds the least memory for each allocator and setting, on all cores. The surroundings are Alike.
 func (r *Requests) Fits(s *Surroundings, asked []WhatIf, progress Progress) []Fit {
 	work := &workers{progress: progress}
 	out := make([]Fit, len(asked))
@@ -126,6 +126,17 @@ func (r *Requests) Fits(s *Surroundings, asked []WhatIf, progress Progress) []Fi
 		}
 	}
 	return out
+}
+
+// Alike is the surroundings for replays that are compared across settings. What memory was like at the start
+// of a recording that begins in the middle of a run, it tells for its own settings, and nobody knows it for
+// others; so here it is left out, and all begin with the blocks alone.
+func (f *Following) Alike() *Surroundings {
+	s := f.Surroundings()
+	if len(s.initial.segments) > 0 {
+		s.initial = &initialState{}
+	}
+	return s
 }
 
 // knowsLimit says whether the allocator can be told by the program how much it may take.
@@ -167,13 +178,6 @@ func newFitting(r *Requests, s *Surroundings, f *Fit, live int64, limit bool) *f
 		}
 		f.Limit = new(Least)
 		j.out = f.Limit
-	}
-	if s.keeps(f.WhatIf) {
-		var held int64 // whether the run up to the recording would have done with less nobody knows
-		for _, seg := range r.Device.Initial.Segments {
-			held += seg.Size
-		}
-		j.lower = max(j.lower, held)
 	}
 	j.skips = f.isCaching() && (!limit || f.sameAsLimit())
 	// The address space of an expandable segment follows the memory of the device where the recording does

@@ -26,7 +26,7 @@ func followed(t testing.TB, file string, limit int64) (*simulate.Following, *sim
 	}
 	cfg, _ := simulate.SettingsOf(tr, config.DefaultVersion)
 	f := simulate.Follow(&tr.Devices[0], cfg, simulate.FollowOptions{Limit: limit})
-	return f, f.Surroundings()
+	return f, f.Alike()
 }
 
 func own(name string) string {

@@ -75,8 +75,8 @@ func (f *Following) Room() Room {
 	return Room{Limit: -1}
 }
 
-// Tune searches for settings under which the recording would have reserved less. The result does not depend
-// on how many cores there are.
+// Tune searches for settings under which the recording would have reserved less. The surroundings are Alike.
+// The result does not depend on how many cores there are.
 func (r *Requests) Tune(s *Surroundings, base config.Config, o TuneOptions) *Tuning {
 	if _, _, err := config.Parse(base.String(), o.Version); err != nil {
 		o.Version = config.Latest // the recording has settings that the version lacks, so it is another
@@ -102,22 +102,36 @@ func (r *Requests) Tune(s *Surroundings, base config.Config, o TuneOptions) *Tun
 }
 
 // finalists are the recording's own settings, and behind them those worth a closer look, ranked: of the
-// settings that change the same keys the best, unless changing fewer does as well.
+// settings that change the same keys one, unless changing fewer does as well.
 func (q *search) finalists() []*Candidate {
 	ranked := q.best(len(q.tried), func(c *config.Config) bool { return *c != q.base })
-	list := []*Candidate{&q.tried[0]}
+	var list []*Candidate
 	taken := map[setKeys]bool{}
 	for _, x := range ranked {
-		if len(list) > q.o.Top {
+		if len(list) == q.o.Top {
 			break
 		}
 		if taken[x.keys] || slices.ContainsFunc(ranked, func(y *Candidate) bool { return y.spares(x) }) {
 			continue
 		}
 		taken[x.keys] = true
-		list = append(list, x)
+		list = append(list, plainest(x, ranked))
 	}
-	return list
+	slices.SortFunc(list, compare)
+	return append([]*Candidate{&q.tried[0]}, list...)
+}
+
+// plainest is the shortest of those that change the same keys and do as well as the best of them, to a
+// thousandth: many lists of divisions come to nearly the same.
+func plainest(best *Candidate, ranked []*Candidate) *Candidate {
+	pick := best
+	for _, x := range ranked {
+		if x.keys == best.keys && len(x.Conf) < len(pick.Conf) && x.Completed == best.Completed &&
+			x.Stats.Reserved.Peak-best.Stats.Reserved.Peak <= best.Stats.Reserved.Peak/1000 && x.cost() <= best.cost()+fewCalls {
+			pick = x
+		}
+	}
+	return pick
 }
 
 // spares says whether a candidate does as well as another that changes more.
@@ -187,7 +201,7 @@ func (t *Tuning) Slows(c *Candidate) float64 {
 // settings for certain: at its most less than those at their least, by a hundredth or more. One that makes
 // the program wait for the device more often comes only after all that do not. Of those that differ from
 // the best by no more than a hundredth, or than it is uncertain itself, it is the one that changes least,
-// then the one that costs least.
+// then one that not only the newest versions know, then the one that costs least.
 func (t *Tuning) recommend() *Recommendation {
 	base := &t.Baseline
 	rescues := !base.Completed
@@ -222,7 +236,8 @@ func (t *Tuning) recommend() *Recommendation {
 }
 
 // affordable are those of a list that hardly call the device more often than the present settings do; if
-// there are none, those that do not slow the program down much; and if only finishing counts, any.
+// there are none, those that save a tenth and do not slow the program down much; and if only finishing
+// counts, any.
 func (t *Tuning) affordable(list []*Candidate) []*Candidate {
 	if len(list) == 0 {
 		return nil
@@ -236,7 +251,7 @@ func (t *Tuning) affordable(list []*Candidate) []*Candidate {
 		if c.cost() <= usual+fewCalls {
 			cheap = append(cheap, c)
 		}
-		if t.Slows(c) < slowAt {
+		if !t.Baseline.Completed || t.Slows(c) < slowAt && c.Stats.Reserved.Peak <= t.Baseline.Stats.Reserved.Peak/10*9 {
 			bearable = append(bearable, c)
 		}
 	}
@@ -250,7 +265,16 @@ func simpler(a, b *Candidate) bool {
 	if a.Changed != b.Changed {
 		return a.Changed < b.Changed
 	}
+	if a.Recent() != b.Recent() {
+		return b.Recent()
+	}
 	return a.cost() < b.cost()
+}
+
+// Recent says whether versions of PyTorch that cannot take the setting are still in wide use.
+func (c *Candidate) Recent() bool {
+	v := Since(c.Conf)
+	return v == config.Version{} || v.Major > 2 || v.Major == 2 && v.Minor > 4
 }
 
 // Since says from which version of PyTorch on a setting is understood, the zero value if no known version

@@ -159,7 +159,9 @@ func (d *demand) singles(base config.Config) []config.Config {
 	setMaxSplit(&undone, config.Unlimited)
 	plain := base
 	setDivisions(&plain, 0)
-	byKey = append(byKey, []config.Config{undone, plain, withDefaults(base)})
+	bare := withDefaults(base)
+	setExpandable(&bare, true)
+	byKey = append(byKey, []config.Config{undone, plain, withDefaults(base), bare})
 	var out []config.Config
 	for i := 0; ; i++ {
 		before := len(out)
