@@ -89,7 +89,7 @@ var quantityLabels = map[trace.Quantity]string{
 	trace.DeviceUsed: "used", trace.DeviceFree: "free", trace.DeviceTotal: "total", trace.DriverReserved: "kept by the driver",
 	trace.ProcessUsed: "processes", trace.BAR1Used: "BAR1", trace.Allocated: "allocated", trace.AllocatorReserved: "reserved by the allocator",
 	trace.Requested: "requested", trace.AllocatorFree: "free in the allocator", trace.LargestFree: "largest free block",
-	trace.OfCategory: "categories of tensors", trace.NetOfOperator: "operators, allocated and not freed by themselves",
+	trace.Stranded: "free, kept by blocks in use", trace.OfCategory: "categories of tensors", trace.NetOfOperator: "operators, allocated and not freed by themselves",
 	trace.Busy: "device busy", trace.InstanceUsed: "instances (MIG)",
 }
 

@@ -29,6 +29,8 @@ const (
 	AllocatorFree
 	// LargestFree is the largest block that an allocator could still hand out.
 	LargestFree
+	// Stranded is what an allocator holds and does not use, in segments that something in use keeps.
+	Stranded
 	// OfCategory is what one category of tensors takes.
 	OfCategory
 	// NetOfOperator is what an operator allocated and did not free itself, in all of its calls.
@@ -42,7 +44,7 @@ const (
 
 var quantityNames = [numQuantities]string{
 	"device_used", "device_free", "device_total", "driver_reserved", "process_used", "bar1_used",
-	"allocated", "reserved", "requested", "allocator_free", "largest_free", "category", "net_of_operator",
+	"allocated", "reserved", "requested", "allocator_free", "largest_free", "stranded", "category", "net_of_operator",
 	"instance_used", "busy",
 }
 

@@ -45,6 +45,7 @@ var sources = [...]source{
 	{name: "PyTorch snapshots (pickle, JSON or page)", read: torch.Read},
 	{name: "traces and memory timelines of torch.profiler", read: kineto.Read},
 	{name: "logs of nvidia-smi, DCGM, gpustat and nvitop", read: nvml.Read},
+	{name: "logs with dumps of TensorFlow's allocator or tables of PyTorch's counters", read: readLog},
 }
 
 // window is how much of a file sources can look at before they decide.
@@ -115,10 +116,14 @@ func read(r io.Reader, size int64, path string, opts Options) (*trace.Trace, err
 		}
 		return t, nil
 	}
+	unknown := unrecognized(head)
 	for _, s := range sources {
 		t, err := s.read(br)
-		if err == trace.ErrUnrecognized {
+		switch err {
+		case trace.ErrUnrecognized:
 			continue
+		case errNothing:
+			return nil, unknown
 		}
 		if err == nil && packed && !t.Source.Cut {
 			err = rest(br)
@@ -131,7 +136,7 @@ func read(r io.Reader, size int64, path string, opts Options) (*trace.Trace, err
 	if err != nil && err != io.EOF {
 		return nil, cause("cannot be read", err)
 	}
-	return nil, unrecognized(head)
+	return nil, unknown
 }
 
 // rest reads what is left of a packed file, so that its checksum is looked at. There is normally nothing.
@@ -164,6 +169,9 @@ func unrecognized(head []byte) error {
 		what = "is a zip archive (a checkpoint of torch.save?), not a recording of memory"
 	case isText(head):
 		what = "is a text of no kind known here"
+		if isOOM(head) {
+			what += " (for its out-of-memory messages: vramscope oom FILE)"
+		}
 	}
 	return &trace.SyntaxError{Offset: -1, Err: trace.ErrUnrecognized,
 		Msg: fmt.Sprintf("%s; readable are %s, also packed with gzip or zstd", what, strings.Join(known, ", "))}
