@@ -108,6 +108,13 @@ func (r *Recording) RangeRef(ref uint64) Name {
 // HasRangeRefs says whether names are referred to.
 func (r *Recording) HasRangeRefs() bool { return len(r.ranges.byRef) > 0 }
 
+// EachRangeRef gives what names are referred to by.
+func (r *Recording) EachRangeRef(each func(ref uint64)) {
+	for ref := range r.ranges.byRef {
+		each(ref)
+	}
+}
+
 // SetName tells a name that is referred to; others are passed over.
 func (r *Recording) SetName(ref uint64, text []byte) {
 	if n, ok := r.ranges.byRef[ref]; ok {

@@ -58,7 +58,7 @@ type class uint8
 
 const (
 	deviceClass class = iota
-	staticClass // on a device as well, but it comes and goes with a module, not by being allocated and freed
+	staticClass       // on a device as well, but it comes and goes with a module, not by being allocated and freed
 	pinnedClass
 	managedClass
 	pageableClass

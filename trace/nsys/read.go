@@ -55,7 +55,10 @@ func isExport(s tables.Set) bool {
 // of Nsight Systems.
 func ReadDatabase(s tables.Set) (*trace.Trace, error) { return readTables(s, "SQLite") }
 
-// readTables reads an export in tables; kind is what to call it, "SQLite" or "Parquet".
+// ReadFolder reads an export to a folder of Parquet files, likewise.
+func ReadFolder(s tables.Set) (*trace.Trace, error) { return readTables(s, "Parquet folder") }
+
+// readTables reads an export in tables; kind is what to call it, "SQLite" or "Parquet folder".
 func readTables(s tables.Set, kind string) (*trace.Trace, error) {
 	if !isExport(s) {
 		return nil, trace.ErrUnrecognized

@@ -15,6 +15,7 @@ import (
 
 	"github.com/vramscope/vramscope/trace"
 	"github.com/vramscope/vramscope/trace/kineto"
+	"github.com/vramscope/vramscope/trace/nsys"
 	"github.com/vramscope/vramscope/trace/nvml"
 	"github.com/vramscope/vramscope/trace/tables"
 	"github.com/vramscope/vramscope/trace/torch"
@@ -29,9 +30,9 @@ type Options struct {
 	Progress func(read, total int64)
 }
 
-// source is a kind of file. read sees at least the first 64 KiB by Peek. For a file of another kind it
-// returns trace.ErrUnrecognized itself and has taken nothing; any other error is final, also one that
-// wraps trace.ErrUnrecognized.
+// source is a kind of file; one without a name only answers files that cannot be read. read sees at least
+// the first 64 KiB by Peek. For a file of another kind it returns trace.ErrUnrecognized itself and has taken
+// nothing; any other error is final, also one that wraps trace.ErrUnrecognized.
 type source struct {
 	name string
 	read func(*bufio.Reader) (*trace.Trace, error)
@@ -44,6 +45,8 @@ type source struct {
 var sources = [...]source{
 	{name: "PyTorch snapshots (pickle, JSON or page)", read: torch.Read},
 	{name: "traces and memory timelines of torch.profiler", read: kineto.Read},
+	{name: "Nsight Systems exports (JSON lines)", read: nsys.ReadLines},
+	{read: nsys.ReadClosed},
 	{name: "logs of nvidia-smi, DCGM, gpustat and nvitop", read: nvml.Read},
 	{name: "logs with dumps of TensorFlow's allocator or tables of PyTorch's counters", read: readLog},
 }
@@ -71,9 +74,16 @@ func Open(path string, opts Options) (*trace.Trace, error) {
 		return nil, cause("cannot be opened", err)
 	}
 	if st.IsDir() {
-		return nil, &trace.SyntaxError{Offset: -1, Msg: "is a folder; give a file in it", Err: trace.ErrUnrecognized}
+		t, err := readFolder(path)
+		if err != nil {
+			return nil, cause("cannot be read", err)
+		}
+		return t, nil
 	}
 	t, err := read(f, st.Size(), path, opts)
+	if closed := nsys.ClosedByName(path); closed != nil && errors.Is(err, trace.ErrUnrecognized) {
+		return nil, closed
+	}
 	if err == nil {
 		for _, s := range sources {
 			if s.named != nil {
@@ -158,7 +168,9 @@ func cause(what string, err error) error {
 func unrecognized(head []byte) error {
 	var known []string
 	for _, s := range sources {
-		known = append(known, s.name)
+		if s.name != "" {
+			known = append(known, s.name)
+		}
 	}
 	for _, s := range databases {
 		known = append(known, s.name)
