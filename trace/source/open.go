@@ -44,11 +44,11 @@ type source struct {
 // sources in the order in which they are tried.
 var sources = [...]source{
 	{name: "PyTorch snapshots (pickle, JSON or page)", read: torch.Read},
-	{name: "traces and memory timelines of torch.profiler", read: kineto.Read},
+	{name: "torch.profiler traces and timelines", read: kineto.Read},
 	{name: "Nsight Systems exports (JSON lines)", read: nsys.ReadLines},
 	{read: nsys.ReadClosed},
-	{name: "logs of nvidia-smi, DCGM, gpustat and nvitop", read: nvml.Read},
-	{name: "logs with dumps of TensorFlow's allocator or tables of PyTorch's counters", read: readLog},
+	{name: "NVML logs", read: nvml.Read},
+	{name: "BFC dumps and PyTorch tables in logs", read: readLog},
 }
 
 // window is how much of a file sources can look at before they decide.
