@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -43,12 +44,12 @@ type source struct {
 
 // sources in the order in which they are tried.
 var sources = [...]source{
-	{name: "PyTorch snapshots (pickle, JSON or page)", read: torch.Read},
-	{name: "torch.profiler traces and timelines", read: kineto.Read},
-	{name: "Nsight Systems exports (JSON lines)", read: nsys.ReadLines},
+	{name: "PyTorch snapshots", read: torch.Read},
+	{name: "torch.profiler traces", read: kineto.Read},
+	{name: "Nsight Systems exports", read: nsys.ReadLines},
 	{read: nsys.ReadClosed},
 	{name: "NVML logs", read: nvml.Read},
-	{name: "BFC dumps and PyTorch tables in logs", read: readLog},
+	{name: "BFC dumps in logs", read: readLog},
 }
 
 // window is how much of a file sources can look at before they decide.
@@ -186,7 +187,18 @@ func unrecognized(head []byte) error {
 		}
 	}
 	return &trace.SyntaxError{Offset: -1, Err: trace.ErrUnrecognized,
-		Msg: fmt.Sprintf("%s; readable are %s, also packed with gzip or zstd", what, strings.Join(known, ", "))}
+		Msg: fmt.Sprintf("%s; readable are %s, packed or not", what, strings.Join(dropRepeated(known), ", "))}
+}
+
+// dropRepeated names each kind once.
+func dropRepeated(names []string) []string {
+	var out []string
+	for _, n := range names {
+		if !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	return out
 }
 
 func isText(head []byte) bool {
