@@ -75,6 +75,7 @@ Where GITHUB_ACTIONS is set, findings are written as annotations and to the job'
 			if err != nil {
 				return &inputError{args[0], err}
 			}
+			r.Policy = f.policy
 			if err := f.write(e, &out, r, policy); err != nil {
 				return err
 			}

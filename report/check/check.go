@@ -22,6 +22,7 @@ type Options struct {
 type Result struct {
 	File     string
 	Baseline string     // file, empty for none
+	Policy   string     // file, empty for none
 	Time     trace.Time // of the last event that has one, 0 if none does
 	Profiles []*report.Profiled
 	Findings []Finding

@@ -305,6 +305,9 @@ func (c *judge) pattern(p *Pattern) {
 		f.Message = fmt.Sprintf("%s holds %s at once%s", what, report.Bytes(int64(held)), c.beside(Bytes, held, f.Baseline))
 	} else {
 		f.Message = fmt.Sprintf("%s holds %s at once, %s more than in the baseline", what, report.Bytes(int64(held)), report.Bytes(int64(held)-was))
+		f.Stacks = c.worst(func(d report.StackDelta) int64 { return d.B.Most - d.A.Most },
+			func(d report.StackDelta) (int64, int64) { return d.A.Most, d.B.Most },
+			func(d report.StackDelta) bool { return d.Kind != report.Gone && p.matches(c.reduced.Stacks.Stack(d.Stack)) })
 	}
 	c.result.add(f)
 }

@@ -50,15 +50,21 @@ func (p *Pattern) held(d *report.Profiled) int64 {
 	frames := make([]int8, d.Stacks.NumFrames()) // 1 matches, 2 does not
 	matches := func(id trace.FrameID) bool {
 		if frames[id] == 0 {
-			f := d.Stacks.Frame(id)
 			frames[id] = 2
-			if p.regexp.MatchString(fmt.Sprintf("%s:%d %s", strings.ReplaceAll(f.File, `\`, "/"), f.Line, f.Func)) {
+			if p.matches([]trace.Frame{d.Stacks.Frame(id)}) {
 				frames[id] = 1
 			}
 		}
 		return frames[id] == 1
 	}
 	return d.MostHeld(func(s trace.StackID) bool { return slices.ContainsFunc(d.Stacks.Frames(s), matches) })
+}
+
+// matches says whether any of some frames is matched.
+func (p *Pattern) matches(frames []trace.Frame) bool {
+	return slices.ContainsFunc(frames, func(f trace.Frame) bool {
+		return p.regexp.MatchString(fmt.Sprintf("%s:%d %s", strings.ReplaceAll(f.File, `\`, "/"), f.Line, f.Func))
+	})
 }
 
 // NewPolicy allows everything.

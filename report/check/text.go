@@ -165,6 +165,15 @@ func (r *Result) ending(p *page, style report.Style) {
 		p.line("This recording is the baseline now, in %s.", code(r.Written))
 	case against && r.Baseline != "":
 		p.line("")
-		p.line("If this is meant, keep it as the new baseline: %s", code(fmt.Sprintf("vramscope check %s --write-baseline %s", r.File, r.Baseline)))
+		p.line("If this is meant, keep it as the new baseline: %s", code(r.again()))
 	}
+}
+
+// again is the command that makes this recording the baseline.
+func (r *Result) again() string {
+	command := "vramscope check " + r.File
+	if r.Policy != "" {
+		command += " --policy " + r.Policy // its patterns are part of a baseline
+	}
+	return command + " --write-baseline " + r.Baseline
 }
