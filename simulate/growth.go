@@ -59,6 +59,7 @@ const (
 	surelyBuffer = 0.99 // the same for one that shows in bytes alone
 	warmupShare  = 10   // one in so many steps is taken for warm-up, at least one, if enough are left
 	bufferSteps  = 2    // a buffer grows in at least one of so many steps
+	mostSeldom   = 100  // a leak has a block in at least one of so many steps
 )
 
 // stay is a block that lived through the end of a step.
@@ -222,7 +223,9 @@ func leaksOf(stays []stay, steps, warmup int) []Leak {
 		for j < len(stays) && stays[j].stack == stays[i].stack {
 			j++
 		}
-		if j-i >= LeastSteps-1 { // it must have grown in so many steps
+		// It must have grown in so many steps, and not too seldom: what is done here for a stack takes time for
+		// each step.
+		if j-i >= max(LeastSteps-1, steps/mostSeldom) {
 			clear(bytes)
 			clear(blocks)
 			end := count(stays[i:j], bytes, blocks, warmup)

@@ -24,7 +24,7 @@ const (
 	leastVoices = 3       // kinds that must take turns
 	leastInTurn = 4       // requests that an iteration must have on average
 	kindTable   = 1 << 16 // kinds are counted by a hash of so many values: collisions only hide some
-	mostChoirs  = 64      // how many numbers of occurrences are tried
+	mostChoirs  = 24      // how many numbers of occurrences are tried
 	mostLeaders = 3       // how many kinds of each are tried as the first
 )
 

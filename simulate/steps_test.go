@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vramscope/vramscope/trace"
+	"pgregory.net/rapid"
 )
 
 // script makes a device of words: "a3:512@7" allocates block 3, 512 bytes, with stack 7; "f3" frees it, "q3" asks
@@ -304,4 +305,43 @@ func TestLabel(t *testing.T) {
 			t.Errorf("step %d is called %q, want %q", i, got, want)
 		}
 	}
+}
+
+// Whatever markers say, steps are in order, disjoint and within the recording.
+func TestStepsAreDisjoint(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text, _ := loop(rapid.IntRange(0, 5).Draw(t, "iterations"), func(i int) int { return 100 * (i + 1) })
+		d := script(t, text)
+		d.Overflow = rapid.Bool().Draw(t, "overflow")
+		tr := &trace.Trace{Stacks: trace.NewStacks()}
+		names := []string{"step 1", "step 2", "step", "ProfilerStep#3", "Optimizer.step#A", "Optimizer.zero_grad#A", "batch 7", "forward", ""}
+		for range rapid.IntRange(0, 30).Draw(t, "markers") {
+			tr.Markers = append(tr.Markers, trace.Marker{
+				Time: trace.Time(rapid.IntRange(-50, 10*d.Events.Len()+50).Draw(t, "time")), Device: rapid.IntRange(-1, 1).Draw(t, "device"),
+				Name: rapid.SampledFrom(names).Draw(t, "name"), Edge: trace.Edge(rapid.IntRange(0, 2).Draw(t, "edge")),
+			})
+		}
+		var named *regexp.Regexp
+		if rapid.Bool().Draw(t, "named") {
+			named = regexp.MustCompile("step|forward")
+		}
+		l := Steps(tr, d, named)
+		at := 0
+		for i, s := range l.Steps {
+			if s.From < at || s.To < s.From || s.To > d.Events.Len() {
+				t.Fatalf("step %d is %+v, after %d, of %d events (%s)", i, s, at, d.Events.Len(), l.Source)
+			}
+			at = s.To
+			if l.Label(i) == "" {
+				t.Fatal("a step without a label")
+			}
+		}
+		if (len(l.Steps) == 0) != (l.Source == "") {
+			t.Fatalf("%d steps of %q", len(l.Steps), l.Source)
+		}
+		g := followed(d).Growth(l)
+		if g.Steps+g.Warmup > len(l.Steps) {
+			t.Fatalf("%+v of %d steps", g, len(l.Steps))
+		}
+	})
 }
