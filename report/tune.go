@@ -66,6 +66,7 @@ type skippedJSON struct {
 type candidateJSON struct {
 	runJSON
 	Saves    *int64   `json:"saves_bytes"`
+	Guesses  int      `json:"guesses"` // that the range is over
 	Cost     costJSON `json:"cost"`
 	Warnings []string `json:"warnings"`
 }
@@ -94,7 +95,7 @@ func (t *Tune) WriteJSON(w io.Writer) error {
 	}
 	for i := range t.Candidates {
 		c := &t.Candidates[i]
-		out.Candidates = append(out.Candidates, candidateJSON{runJSON: t.runJSON(c), Saves: t.saves(c),
+		out.Candidates = append(out.Candidates, candidateJSON{runJSON: t.runJSON(c), Saves: t.saves(c), Guesses: c.Guesses,
 			Cost: costJSON{c.Calls(), c.Stats.Retries}, Warnings: append([]string{}, t.warnings(c)...)})
 	}
 	if r := t.Recommended; r != nil {

@@ -155,6 +155,12 @@ func (t *Tune) notes() []string {
 	if !t.Room.Own {
 		notes = append(notes, "garbage_collection_threshold was not tried: it counts only if the process sets itself a limit of memory (--limit says that it does)")
 	}
+	for i := range t.Candidates {
+		if n := t.Candidates[i].Guesses; n > 1 && n < t.Baseline.Guesses {
+			notes = append(notes, fmt.Sprintf("the recording is long: the ranges are over %d guesses each, those of the present settings and of what is recommended over all", n))
+			break
+		}
+	}
 	if s := t.skipped(); len(s) > 0 {
 		notes = append(notes, fmt.Sprintf("%s not replayed, since they come to the same as others in this recording: %s as %s",
 			settingsWere(len(s)), s[0].Conf, sameAs(s[0].Same)))

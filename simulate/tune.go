@@ -92,13 +92,23 @@ func (r *Requests) Tune(s *Surroundings, base config.Config, o TuneOptions) *Tun
 
 	t := &Tuning{Room: o.Room, Tried: len(q.tried) - 1, Skipped: q.skipped, Span: r.span()}
 	list := q.finalists()
-	q.look(list)
-	t.Baseline = *list[0]
-	for _, x := range list[1:] {
-		t.Candidates = append(t.Candidates, *x)
+	q.look(list[:1], 1)
+	q.look(list[1:], q.stride(list[1:]))
+	for {
+		t.Baseline, t.Candidates = *list[0], nil
+		for _, x := range list[1:] {
+			t.Candidates = append(t.Candidates, *x)
+		}
+		t.Recommended = t.recommend()
+		if t.Recommended == nil || t.Recommended.Candidate.lookedAt() {
+			return t
+		}
+		for _, x := range list[1:] {
+			if x.Conf == t.Recommended.Candidate.Conf {
+				q.look([]*Candidate{x}, 1)
+			}
+		}
 	}
-	t.Recommended = t.recommend()
-	return t
 }
 
 // finalists are the recording's own settings, and behind them those worth a closer look, ranked: of the
@@ -140,42 +150,66 @@ func (c *Candidate) spares(other *Candidate) bool {
 		c.Stats.Reserved.Peak <= other.Stats.Reserved.Peak && c.cost() <= other.cost()+fewCalls
 }
 
-// look replays candidates again under each guess at what no recording tells.
-func (q *search) look(list []*Candidate) {
+// manyEvents is how many may be replayed to know the ranges of all that is shown. Beyond it only what is
+// recommended is replayed under every guess, and the rest under a fifth of them.
+const manyEvents = 40_000_000
+
+// stride says whether only every fifth guess is replayed, where all are too many.
+func (q *search) stride(list []*Candidate) int {
+	replays := 0
+	for _, x := range list {
+		replays += len(q.r.variants(q.s, q.whatIf(x))) - 1
+	}
+	if replays*q.r.Device.Events.Len() > manyEvents {
+		return 5
+	}
+	return 1
+}
+
+// look replays candidates again under every guess, or every fifth, at what no recording tells.
+func (q *search) look(list []*Candidate, stride int) {
 	type job struct {
-		of      int
-		variant int
+		of    *Candidate
+		guess int
+		run   Run
 	}
 	var jobs []job
-	runs := make([][]Run, len(list))
-	for i, x := range list {
-		n := len(q.r.variants(q.s, q.whatIf(x)))
-		runs[i] = make([]Run, n)
-		runs[i][0] = x.Run
-		for v := 1; v < n; v++ {
-			jobs = append(jobs, job{i, v})
+	for _, x := range list {
+		if x.looked == nil {
+			x.looked = make([]bool, len(q.r.variants(q.s, q.whatIf(x))))
+			x.Low, x.High, x.Guess = x.Stats.Reserved.Peak, x.Stats.Reserved.Peak, !q.s.known
+			x.saw(0, x.Run)
+		}
+		for g := 0; g < len(x.looked); g += stride {
+			if !x.looked[g] {
+				jobs = append(jobs, job{of: x, guess: g})
+			}
 		}
 	}
 	q.work.expect(len(jobs))
 	q.work.each(len(jobs), func(i int) {
-		j := jobs[i]
-		w := q.whatIf(list[j.of])
-		runs[j.of][j.variant] = q.r.play(q.s, w, q.r.variants(q.s, w)[j.variant])
+		j := &jobs[i]
+		w := q.whatIf(j.of)
+		j.run = q.r.play(q.s, w, q.r.variants(q.s, w)[j.guess])
 		q.work.step()
 	})
-	for i, x := range list {
-		x.Guess = !q.s.known
-		x.Low, x.High = x.Stats.Reserved.Peak, x.Stats.Reserved.Peak
-		for _, run := range runs[i] {
-			x.Low = min(x.Low, run.Stats.Reserved.Peak)
-			x.High = max(x.High, run.Stats.Reserved.Peak)
-			x.Guesses++
-			if run.Completed {
-				x.Finishing++
-			}
-		}
+	for _, j := range jobs {
+		j.of.saw(j.guess, j.run)
 	}
 }
+
+// saw takes in what came of a guess.
+func (c *Candidate) saw(guess int, run Run) {
+	c.looked[guess] = true
+	c.Low, c.High = min(c.Low, run.Stats.Reserved.Peak), max(c.High, run.Stats.Reserved.Peak)
+	c.Guesses++
+	if run.Completed {
+		c.Finishing++
+	}
+}
+
+// lookedAt says whether every guess was tried.
+func (c *Candidate) lookedAt() bool { return !slices.Contains(c.looked, false) }
 
 // span is how long the recording took, 0 if it has no times.
 func (r *Requests) span() time.Duration {

@@ -22,6 +22,7 @@ type Candidate struct {
 	// Guesses is over how many guesses at what no recording tells Low and High are, 0 where only the best
 	// one was replayed; Finishing is in how many of them it finishes.
 	Guesses, Finishing int
+	looked             []bool // by guess
 }
 
 // Calls is how often the device is called for memory.

@@ -92,6 +92,29 @@ func TestTuneUnderLimit(t *testing.T) {
 	}
 }
 
+// In a long recording not everything is replayed under every guess, but what is recommended is.
+func TestTuneLong(t *testing.T) {
+	dir := recordtest.Corpus()
+	if dir == "" || testing.Short() {
+		t.Skip("no long recording here; VRAMSCOPE_CORPUS names the folder of the corpus")
+	}
+	_, tuning := tune(t, filepath.Join(dir, "torch", "gpt_long.c0.pickle.zst"), -1)
+	base := &tuning.Baseline
+	if want := measuredPeaks("gpt_long")[""]; base.Stats.Reserved.Peak != want {
+		t.Errorf("%d reserved now, measured %d", base.Stats.Reserved.Peak, want)
+	}
+	few := 0
+	for _, c := range tuning.Candidates {
+		if c.Guesses > 1 && c.Guesses < base.Guesses {
+			few++
+		}
+	}
+	r := tuning.Recommended
+	if few == 0 || r == nil || r.Candidate.Guesses != 1 && r.Candidate.Guesses < base.Guesses || r.Candidate.High >= base.Low {
+		t.Errorf("%d ranges over few guesses, recommended %+v", few, r)
+	}
+}
+
 // What holds for any search.
 func TestTuneRanking(t *testing.T) {
 	for _, name := range []string{"torch/dynamic_batch.c0", "torch/resnet_train.c0", "torch/graphs.c0", "torch/seed_example.c0",
@@ -304,5 +327,16 @@ func TestTuneStrandedLoad(t *testing.T) {
 	}
 	if r := tuning.Recommended; r == nil || r.Saves < (pairs-2)*260<<20 {
 		t.Errorf("recommended: %+v", r)
+	}
+}
+
+// The speed of a search: 64 settings, and the ranges of what comes of it.
+func BenchmarkTune(b *testing.B) {
+	tr := long(b)
+	cfg, _ := simulate.SettingsOf(tr, config.DefaultVersion)
+	f := simulate.Follow(&tr.Devices[0], cfg, simulate.FollowOptions{Limit: -1})
+	around := f.Alike()
+	for b.Loop() {
+		f.Requests.Tune(around, f.Config, options(f.Room()))
 	}
 }

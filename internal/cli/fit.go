@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/trace"
 )
 
 func newFit(e *env) *cobra.Command {
@@ -43,7 +45,7 @@ run, and the figures hold for that beginning.`,
 			if err != nil {
 				return err
 			}
-			d, err := pickDevice(t, device)
+			d, err := pickReplayable(t, device)
 			if err != nil {
 				return &inputError{args[0], err}
 			}
@@ -65,4 +67,16 @@ run, and the figures hold for that beginning.`,
 	f.Var(&recorded, "recorded-limit", "what the process could reserve when it was recorded")
 	f.IntVar(&device, "device", -1, "this device, not the first that has events")
 	return c
+}
+
+// pickReplayable is pickDevice for a verb that needs the requests of a run, not the state at one moment.
+func pickReplayable(t *trace.Trace, wanted int) (*trace.Device, error) {
+	d, err := pickDevice(t, wanted)
+	if err != nil {
+		return nil, err
+	}
+	if replayable := d.Content == trace.Decisions || d.Content == trace.Requests; !replayable || d.Events.Len() == 0 {
+		return nil, fmt.Errorf("this file has no requests of device %d to replay%s", d.Index, instead(t))
+	}
+	return d, nil
 }

@@ -46,7 +46,7 @@ as it tells: without a limit, if memory was never refused.`,
 			if err != nil {
 				return err
 			}
-			d, err := pickDevice(t, device)
+			d, err := pickReplayable(t, device)
 			if err != nil {
 				return &inputError{args[0], err}
 			}

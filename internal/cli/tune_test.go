@@ -46,9 +46,22 @@ func TestFitAndTune(t *testing.T) {
 	}
 }
 
+// bfcLog is a dump of TensorFlow's allocator: the state at the moment of a failure.
+const bfcLog = `
+2024-05-01 10:00:00.000000: W tensorflow/tsl/framework/bfc_allocator.cc:485] Allocator (GPU_0_bfc) ran out of memory trying to allocate 8.00MiB (rounded to 8388608) requested by op Add
+2024-05-01 10:00:00.000050: I tensorflow/tsl/framework/bfc_allocator.cc:1010] BFCAllocator dump for GPU_0_bfc
+2024-05-01 10:00:00.000100: I tensorflow/tsl/framework/bfc_allocator.cc:1039] Next region of size 16777216
+2024-05-01 10:00:00.000200: I tensorflow/tsl/framework/bfc_allocator.cc:1059] InUse at 7f0000000000 of size 12582912 next 1
+2024-05-01 10:00:00.000300: I tensorflow/tsl/framework/bfc_allocator.cc:1059] Free  at 7f0000c00000 of size 4194304 next 18446744073709551615
+`
+
 // What makes no sense is said in one line, with what to do.
 func TestFitAndTuneUsage(t *testing.T) {
 	file := filepath.Join(recordtest.Testdata(), "torch", "graphs.c0.pickle.zst")
+	log := filepath.Join(t.TempDir(), "tf.log")
+	if err := os.WriteFile(log, []byte(bfcLog), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args []string
 		code int
@@ -64,6 +77,8 @@ func TestFitAndTuneUsage(t *testing.T) {
 		{[]string{"tune", file, "--torch", "new"}, exitUsage, "write it as"},
 		{[]string{"tune", file, "--limit", "0"}, exitUsage, "no size to work with"},
 		{[]string{"tune", file + ".not"}, exitCorrupt, "graphs"},
+		{[]string{"fit", log}, exitCorrupt, "no requests of device 0 to replay"},
+		{[]string{"tune", log}, exitCorrupt, "no requests of device 0 to replay"},
 	} {
 		code, stdout, stderr := call(c.args...)
 		if code != c.code || stdout != "" || !strings.Contains(stderr, c.says) || strings.Count(stderr, "\n") != 1 {
