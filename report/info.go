@@ -197,7 +197,9 @@ func (p *page) infoDevice(t *trace.Trace, d DeviceInfo) {
 		return
 	case trace.Instant:
 		p.line("%s: %s", title, liveLine(d.Trace))
-		p.series(d.Trace.Series, t.Source.Clock)
+		if severalInstants(d.Trace) {
+			p.series(d.Trace.Series, t.Source.Clock)
+		}
 		return
 	}
 	span := ""

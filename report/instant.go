@@ -115,6 +115,17 @@ type liveJSON struct {
 	Verdict     *string        `json:"verdict"`
 	Why         *string        `json:"why"`
 	Kinds       []liveKindJSON `json:"kinds"`
+	Bins        []binJSON      `json:"bins"`
+	Map         *string        `json:"map"`
+}
+
+type binJSON struct {
+	Size        int64 `json:"size_bytes"`
+	Chunks      int   `json:"chunks"`
+	InUse       int   `json:"in_use"`
+	Bytes       int64 `json:"bytes"`
+	FreeBytes   int64 `json:"free_bytes"`
+	LargestFree int64 `json:"largest_free_bytes"`
 }
 
 type liveKindJSON struct {
@@ -129,8 +140,12 @@ func liveOf(d *trace.Device) *liveJSON {
 		return nil
 	}
 	l := LiveOf(d)
-	j := &liveJSON{Used: l.Used, Blocks: l.Blocks, Kinds: []liveKindJSON{}}
+	j := &liveJSON{Used: l.Used, Blocks: l.Blocks, Kinds: []liveKindJSON{}, Bins: []binJSON{}}
 	if l.Held > 0 {
+		j.Map = known(MapOf(&d.Final, mapWidth*mapRows))
+		for _, b := range BinsOf(&d.Final) {
+			j.Bins = append(j.Bins, binJSON(b))
+		}
 		j.Free, j.LargestFree, j.Held = &l.Free, &l.LargestFree, &l.Held
 	}
 	if l.Failed != nil {
@@ -161,6 +176,8 @@ func (l Live) judge(d *trace.Device) (verdict, why string) {
 	}
 	asked, room := l.Failed.Requested, max(0, d.Capacity-l.Held)
 	switch {
+	case !d.HasFinal:
+		return Untold, "what the log has of the allocator's memory is not whole"
 	case d.Capacity > 0 && asked > d.Capacity:
 		return "impossible-request", fmt.Sprintf("%s are more than the %s that the allocator may have at all", Bytes(asked), Bytes(d.Capacity))
 	case l.Used+asked > l.Held+room:
@@ -171,4 +188,9 @@ func (l Live) judge(d *trace.Device) (verdict, why string) {
 			Bytes(l.Free), Bytes(asked), plural(int(l.FreeBlocks), "piece"), Bytes(l.LargestFree))
 	}
 	return "", fmt.Sprintf("a free block of %s would have served it: the request is of another size, or another moment", Bytes(l.LargestFree))
+}
+
+// severalInstants says whether a device's series have more than the one instant that is shown.
+func severalInstants(d *trace.Device) bool {
+	return slices.ContainsFunc(d.Series, func(s trace.Series) bool { return s.Samples > 1 })
 }

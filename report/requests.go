@@ -87,6 +87,11 @@ func (a *Analysis) withoutEventsJSON(d *Device, j *deviceJSON) {
 	}
 	j.End.Unattributed = &d.Live.Unattributed
 	j.End.ByStack = stackList(a.Trace.Stacks, d.End.Holders)
+	if f := d.Live.Failed; f != nil {
+		verdict, why := d.Live.judge(d.Trace)
+		j.OOMs = append(j.OOMs, oomJSON{TimeUS: timeOf(f.Time), Requested: f.Requested, Tried: f.Requested, Allocated: d.Live.Used,
+			Reserved: d.Live.Held, Largest: d.Live.LargestFree, Verdict: verdict, Why: why, ByStack: []stackJSON{}})
+	}
 	if d.Live.Held > 0 {
 		j.Fragmentation = &fragmentationJSON{Stranded: d.Live.Free, Largest: d.Live.LargestFree, PinnedBy: []pinJSON{}}
 	}
@@ -123,8 +128,16 @@ func (a *Analysis) plainDevice(p *page, d *Device) {
 // live writes what existed at one instant, and why the request failed for which it was written down.
 func (a *Analysis) live(p *page, d *Device) {
 	l := d.Live
+	part := ""
+	if !d.Trace.HasFinal {
+		part = ", as far as the file goes"
+	}
 	if l.Failed != nil {
-		p.line("%s", p.bold(fmt.Sprintf("Ran out of memory: asked %s, with %s in use of %s held.", Bytes(l.Failed.Requested), Bytes(l.Used), Bytes(l.Held))))
+		line := "Ran out of memory: asked " + Bytes(l.Failed.Requested)
+		if d.Trace.HasFinal {
+			line += fmt.Sprintf(", with %s in use of %s held", Bytes(l.Used), Bytes(l.Held))
+		}
+		p.line("%s", p.bold(line+"."))
 		switch verdict, why := l.judge(d.Trace); {
 		case verdict != "":
 			p.line("  %s: %s.", verdict, why)
@@ -134,17 +147,23 @@ func (a *Analysis) live(p *page, d *Device) {
 		p.line("")
 	}
 	if l.Held > 0 {
-		p.line("%s: %s held, %s in use in %s, %s free in %s.", p.bold("Memory"), Bytes(l.Held), Bytes(l.Used), plural(int(l.Blocks), "block"),
+		p.line("%s: %s held, %s in use in %s, %s free in %s.", p.bold("Memory"+part), Bytes(l.Held), Bytes(l.Used), plural(int(l.Blocks), "block"),
 			Bytes(l.Free), plural(int(l.FreeBlocks), "block"))
 		p.line("  The largest free block has %s: %.1f %% of the free memory lies outside it.", Bytes(l.LargestFree), l.External())
+	}
+	if l.Held > 0 {
+		p.chunks(&d.Trace.Final)
 	}
 	if len(l.Kinds) > 1 {
 		for _, k := range l.Kinds {
 			p.line("  %s: %s in %s", k.Kind, Bytes(k.Bytes), plural(int(k.Blocks), "block"))
 		}
 	}
-	a.holders(p, "In use", l.Used, d.End.Holders)
-	if len(d.Trace.Series) > 0 {
+	if len(l.ByStack) > 0 {
+		a.holders(p, "In use", l.Used, d.End.Holders)
+	}
+	if severalInstants(d.Trace) {
+		p.line("%s", p.bold("Over all dumps"))
 		p.fence()
 		p.series(d.Trace.Series, a.Trace.Source.Clock)
 		p.fence()

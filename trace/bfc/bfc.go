@@ -292,13 +292,13 @@ func (d *dump) sums() (used, held, free, largest int64) {
 // Found says whether there was any dump.
 func (s *Scanner) Found() bool { return s.now != nil && len(s.now.blocks) > 0 || len(s.dumps) > 0 }
 
-// Trace makes the trace of what was found. cut says that the log ends in the middle of a line.
+// Trace makes the trace of what was found. A device without a whole dump has HasFinal false, and what chunks
+// there are.
 func (s *Scanner) Trace() *trace.Trace {
-	open := s.now != nil && !s.now.ended
 	s.finish()
 	t := &trace.Trace{Stacks: s.stacks}
 	t.Settings.MaxSplitSize = -1
-	t.Source = trace.Source{Format: "BFC allocator dump", Producer: "TensorFlow, XLA or JAX", Clock: trace.ClockLocal, Cut: open,
+	t.Source = trace.Source{Format: "BFC allocator dump", Producer: "TensorFlow, XLA or JAX", Clock: trace.ClockLocal,
 		Lacks: []trace.Lack{{What: "what happened before, and who allocated the chunks",
 			Instead: "TensorFlow's profiler: tf.profiler.experimental.start(logdir) before the run and stop() after it, then the memory profile of XProf as JSON; " +
 				"or jax.profiler.save_device_memory_profile('memory.prof')"}}}
@@ -333,7 +333,7 @@ func (s *Scanner) Trace() *trace.Trace {
 // device makes a device of the dump that was kept of an allocator.
 func (k *kept) device() trace.Device {
 	d := k.last
-	out := trace.Device{Content: trace.Instant, Index: ordinal(d.name), Name: d.name, Capacity: d.limit, HasFinal: true,
+	out := trace.Device{Content: trace.Instant, Index: ordinal(d.name), Name: d.name, Capacity: d.limit, HasFinal: k.complete > 0,
 		Streams: []uint64{0}, Pools: []trace.Pool{{}}, Final: trace.State{Segments: d.segments, Blocks: d.blocks}}
 	next := trace.BlockID(0)
 	for i := range d.blocks {

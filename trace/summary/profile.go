@@ -56,19 +56,33 @@ func (p *profile) line(line []byte) bool {
 	return true
 }
 
-// header finds the columns of names and of the memory that operators allocated themselves on a device.
+// header finds the columns of names and of the memory that operators allocated themselves on a device. Titles may
+// be longer than their columns, and then those behind them stand farther right than the dashes.
 func (p *profile) header(line []byte) {
 	p.reading = false
 	hasName := false
-	for _, c := range p.dashes {
-		switch title := string(bytes.TrimSpace(cut(line, c))); {
+	for i, title := range titles(string(line)) {
+		if i >= len(p.dashes) {
+			return
+		}
+		switch {
 		case title == "Name":
-			p.name, hasName = c, true
+			p.name, hasName = p.dashes[i], true
 		case strings.HasPrefix(title, "Self ") && strings.HasSuffix(title, " Mem") && !strings.Contains(title, "CPU"):
-			p.mem = c
+			p.mem = p.dashes[i]
 			p.reading = hasName
 		}
 	}
+}
+
+// titles splits a line where there are two blanks or more.
+func titles(line string) (out []string) {
+	for part := range strings.SplitSeq(line, "  ") {
+		if part = strings.TrimSpace(part); part != "" {
+			out = append(out, part)
+		}
+	}
+	return out
 }
 
 // dashColumns gives the columns of a line of at least two runs of dashes, nil for another line.
