@@ -284,7 +284,7 @@ func (f *follower) count() {
 		case trace.OpAlloc:
 			if int(e.Block) < len(f.out.Sizes) {
 				if f.out.Sizes[e.Block] == 0 {
-					f.out.Sizes[e.Block] = f.cfg.RoundSize(e.Size)
+					f.out.Sizes[e.Block] = f.sizeOf(e)
 				}
 				f.now.Allocated += f.out.Sizes[e.Block]
 			}
@@ -304,6 +304,14 @@ func (f *follower) count() {
 			f.opt.Each(f.counted, e, f.now)
 		}
 	}
+}
+
+// sizeOf is what a block takes that the model did not place: of another allocator nobody knows how it rounds.
+func (f *follower) sizeOf(e *trace.Event) int64 {
+	if f.dev.Content != trace.Decisions {
+		return e.Size
+	}
+	return f.cfg.RoundSize(e.Size)
 }
 
 // patience is how much work a recording is worth that the model does not explain: enough for many

@@ -35,7 +35,7 @@ type initialState struct {
 
 func newInitialState(dev *trace.Device, cfg *config.Config, whole map[uint32]bool) *initialState {
 	if dev.Content != trace.Decisions {
-		return requestsBefore(dev, cfg)
+		return requestsBefore(dev)
 	}
 	s := &initialState{assumed: map[uint64]slack{}}
 	blocks := dev.Initial.Blocks
