@@ -101,6 +101,7 @@ type Usage struct {
 	Thread  uint64 // that called, if that is known already, 0 if not
 	Chain   uint64 // of calls, 0 if not known
 	Symbol  []byte // name of a static variable
+	PC      uint64 // address of the code that allocated, 0 if not known
 
 	Pool     uint64 // address of the stream-ordered pool, 0 for none
 	PoolSize int64  // bytes that it has of the device, negative if not told
@@ -128,6 +129,7 @@ type Recording struct {
 	recent *lane   // of the last event
 	queue  []PoolState
 	ranges ranges
+	codes  map[uint64]trace.StackID // by address of the code
 	failed []Failure
 	seen   map[[2]uint64]bool // calls that failed, by process and number
 
@@ -246,6 +248,8 @@ func (r *Recording) Add(u *Usage) error {
 		switch {
 		case len(u.Symbol) > 0:
 			e.Stack = r.symbol(u.Symbol)
+		case u.PC != 0:
+			e.Stack = r.code(u.PC)
 		case u.Thread != 0 || u.Call != 0:
 			o := origin{event: uint32(l.Events.Len()), call: u.Call, chain: uint32(trace.NoStack)}
 			if u.Thread != 0 {
@@ -352,6 +356,19 @@ func (l *lane) pool(p trace.Pool, info trace.PoolInfo) trace.PoolID {
 // symbol is the stack of a static variable: its own name.
 func (r *Recording) symbol(name []byte) trace.StackID {
 	return r.Stacks.AddStack([]trace.FrameID{r.Stacks.AddFrame(trace.Frame{File: "static variable", Func: clean(string(name))})})
+}
+
+// code is the stack of an allocation of which only the address of the code is known.
+func (r *Recording) code(pc uint64) trace.StackID {
+	id, ok := r.codes[pc]
+	if !ok {
+		if r.codes == nil {
+			r.codes = map[uint64]trace.StackID{}
+		}
+		id = r.Stacks.AddStack([]trace.FrameID{r.Stacks.AddFrame(trace.Frame{Func: fmt.Sprintf("code at %#x", pc)})})
+		r.codes[pc] = id
+	}
+	return id
 }
 
 // sortStreams brings the handles of streams into ascending order.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/vramscope/vramscope/trace"
 	"github.com/vramscope/vramscope/trace/nsys"
+	"github.com/vramscope/vramscope/trace/nvprof"
 	"github.com/vramscope/vramscope/trace/tables"
 )
 
@@ -21,6 +22,7 @@ type tableSource struct {
 // databases are the kinds of SQLite databases, in the order in which they are tried.
 var databases = [...]tableSource{
 	{name: "Nsight Systems exports", read: nsys.ReadDatabase},
+	{name: "nvprof profiles", read: nvprof.ReadDatabase},
 }
 
 // readDatabase reads a database, which only a file of its own can be: what comes out of a pipe or of a packed

@@ -18,6 +18,7 @@ import (
 	"github.com/vramscope/vramscope/trace/kineto"
 	"github.com/vramscope/vramscope/trace/nsys"
 	"github.com/vramscope/vramscope/trace/nvml"
+	"github.com/vramscope/vramscope/trace/nvprof"
 	"github.com/vramscope/vramscope/trace/rmm"
 	"github.com/vramscope/vramscope/trace/tables"
 	"github.com/vramscope/vramscope/trace/torch"
@@ -49,6 +50,7 @@ var sources = [...]source{
 	{name: "torch.profiler traces", read: kineto.Read},
 	{name: "Nsight Systems exports", read: nsys.ReadLines},
 	{read: nsys.ReadClosed},
+	{name: "traces and summaries of nvprof (CSV or text)", read: nvprof.ReadText},
 	{name: "logs of RAPIDS RMM (CSV)", read: rmm.Read, named: rmm.Named},
 	{name: "NVML logs", read: nvml.Read},
 	{name: "BFC dumps in logs", read: readLog},
