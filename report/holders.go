@@ -28,50 +28,52 @@ type Holder struct {
 
 // holders lists what was allocated after the event of the given number; -1 is before the first.
 func (d *Device) holders(event int) Holders {
-	blocks := make([]holding, d.Trace.NumBlocks)
-	sizes := d.Follow.Sizes
+	n := d.Trace.NumBlocks
+	freed := make([]bool, n)
+	for i, e := range d.Trace.Events.All() {
+		if i > event {
+			break
+		}
+		if int(e.Block) < n && (e.Op == trace.OpFreeRequested || e.Op == trace.OpFree) {
+			freed[e.Block] = true
+		}
+	}
+	var h Holders
+	byStack := map[trace.StackID]*Holder{}
+	hold := func(id trace.BlockID, stack trace.StackID, requested int64, old bool) {
+		if int(id) >= n || freed[id] {
+			return
+		}
+		size := d.Follow.Sizes[id]
+		h.Requested += requested
+		switch {
+		case stack != trace.NoStack:
+			x := byStack[stack]
+			if x == nil {
+				x = &Holder{Stack: stack}
+				byStack[stack] = x
+			}
+			x.Bytes += size
+			x.Blocks++
+		case old:
+			h.Before += size
+			h.BeforeBlocks++
+		default:
+			h.Unattributed += size
+			h.Unknown++
+		}
+	}
 	for _, b := range d.Follow.Requests.Initial {
 		if b.State == trace.BlockLive {
-			blocks[b.ID] = holding{stack: b.Stack, requested: b.Requested, old: true, live: true}
+			hold(b.ID, b.Stack, b.Requested, true)
 		}
 	}
 	for i, e := range d.Trace.Events.All() {
 		if i > event {
 			break
 		}
-		if int(e.Block) >= len(blocks) {
-			continue
-		}
-		switch e.Op {
-		case trace.OpAlloc:
-			blocks[e.Block] = holding{stack: e.Stack, requested: e.Size, live: true}
-		case trace.OpFreeRequested, trace.OpFree:
-			blocks[e.Block].live = false
-		}
-	}
-	var h Holders
-	byStack := map[trace.StackID]*Holder{}
-	for id, b := range blocks {
-		if !b.live {
-			continue
-		}
-		size := sizes[id]
-		h.Requested += b.requested
-		switch {
-		case b.stack != trace.NoStack:
-			x := byStack[b.stack]
-			if x == nil {
-				x = &Holder{Stack: b.stack}
-				byStack[b.stack] = x
-			}
-			x.Bytes += size
-			x.Blocks++
-		case b.old:
-			h.Before += size
-			h.BeforeBlocks++
-		default:
-			h.Unattributed += size
-			h.Unknown++
+		if e.Op == trace.OpAlloc {
+			hold(e.Block, e.Stack, e.Size, false)
 		}
 	}
 	for _, x := range byStack {
@@ -81,11 +83,4 @@ func (d *Device) holders(event int) Holders {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(b.Blocks, a.Blocks), cmp.Compare(a.Stack, b.Stack))
 	})
 	return h
-}
-
-// holding is what is known of a block while the live ones are counted.
-type holding struct {
-	requested int64
-	stack     trace.StackID
-	live, old bool
 }

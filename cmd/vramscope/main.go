@@ -10,7 +10,7 @@ import (
 
 // collect is how much garbage there may be beside what is in use, in percent. Traces have no pointers, so
 // collecting is cheap, and a file is meant to be analysed in less memory than it takes on disk.
-const collect = 20
+const collect = 5
 
 func main() {
 	if os.Getenv("GOGC") == "" {
