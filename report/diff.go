@@ -103,7 +103,7 @@ func devicePairs(a, b *trace.Trace, wanted int) ([][2]*trace.Device, error) {
 		if wanted >= 0 {
 			return nil, fmt.Errorf("%s has no events of device %d", which, wanted)
 		}
-		return nil, fmt.Errorf("%s has no events: record with torch.cuda.memory._record_memory_history() before the run", which)
+		return nil, fmt.Errorf("%s does not show what was allocated when: record with torch.cuda.memory._record_memory_history() before the run", which)
 	}
 	if len(x) == 1 && len(y) == 1 {
 		return [][2]*trace.Device{{x[0], y[0]}}, nil
@@ -125,7 +125,7 @@ func devicePairs(a, b *trace.Trace, wanted int) ([][2]*trace.Device, error) {
 func withEvents(t *trace.Trace, wanted int) []*trace.Device {
 	var out []*trace.Device
 	for i := range t.Devices {
-		if d := &t.Devices[i]; d.Events.Len() > 0 && (wanted < 0 || wanted == d.Index) {
+		if d := &t.Devices[i]; HasRequests(d) && (wanted < 0 || wanted == d.Index) {
 			out = append(out, d)
 		}
 	}
@@ -238,13 +238,13 @@ func partOf(parts []SettingDelta, key string) string {
 // steps, stacks are compared in that of the second run: in different steps different data is worked on.
 func (d *DeviceDiff) alignSteps() {
 	a, b := d.A.peaksOfSteps(), d.B.peaksOfSteps()
-	other := stepPairs(d.A.steps.Steps, d.B.steps.Steps)
+	other := stepPairs(d.A.Analysis.Steps.Steps, d.B.Analysis.Steps.Steps)
 	for j, i := range other {
 		if i >= 0 {
 			d.StepPeaks = append(d.StepPeaks, StepPeak{j, a[i].requested, b[j].requested})
 		}
 	}
-	at, was := d.B.steps.Of(d.B.Analysis.PeakAllocated.Event), d.A.steps.Of(d.A.Analysis.PeakAllocated.Event)
+	at, was := d.B.Analysis.Steps.Of(d.B.Analysis.PeakAllocated.Event), d.A.Analysis.Steps.Of(d.A.Analysis.PeakAllocated.Event)
 	if at < len(b) && was < len(a) && other[at] >= 0 && other[at] != was && b[at].event == d.B.Analysis.PeakAllocated.Event {
 		d.Step = at
 		d.A.countAt(a[other[at]].event)
@@ -284,7 +284,7 @@ type stepPeak struct {
 }
 
 func (p *Profiled) peaksOfSteps() []stepPeak {
-	out := make([]stepPeak, len(p.steps.Steps))
+	out := make([]stepPeak, len(p.Analysis.Steps.Steps))
 	f := p.Analysis.Follow
 	asked := make([]int64, len(f.Sizes)) // by block
 	allocated, requested := initialMoment(f).allocated, int64(0)
@@ -296,7 +296,7 @@ func (p *Profiled) peaksOfSteps() []stepPeak {
 	}
 	step := 0
 	for i, e := range p.Analysis.Trace.Events.All() {
-		for step < len(out) && i >= p.steps.Steps[step].To {
+		for step < len(out) && i >= p.Analysis.Steps.Steps[step].To {
 			step++
 		}
 		if int(e.Block) < len(asked) {
@@ -310,7 +310,7 @@ func (p *Profiled) peaksOfSteps() []stepPeak {
 				requested -= asked[e.Block]
 			}
 		}
-		if step < len(out) && i >= p.steps.Steps[step].From {
+		if step < len(out) && i >= p.Analysis.Steps.Steps[step].From {
 			out[step].requested = max(out[step].requested, requested)
 			if allocated > out[step].allocated {
 				out[step].event, out[step].allocated = i, allocated

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/vramscope/vramscope/internal/recordtest"
 	"github.com/vramscope/vramscope/internal/tracetest"
 	"github.com/vramscope/vramscope/simulate"
@@ -98,6 +100,48 @@ func TestDiffMovedLines(t *testing.T) {
 			t.Errorf("%s: %d changed", name, len(d.Stacks))
 		}
 	}
+}
+
+// However the lines of each function moved, as long as none was put before another, nothing changed.
+func TestDiffMovedAny(t *testing.T) {
+	type call struct {
+		fn, line, callee int
+		size             int64
+	}
+	program := func(calls []call, move func(fn, line int) int) *trace.Trace {
+		r := tracetest.New("", -1)
+		var held []int
+		for _, c := range calls {
+			held = append(held, r.Alloc(c.size, fmt.Sprintf("/l/site-packages/torch/lib.py:%d op%d < /p/m.py:%d f%d < /p/m.py:%d main",
+				c.callee, c.callee, move(c.fn, c.line), c.fn, move(9, c.fn))))
+		}
+		r.Free(held...)
+		return r.Trace()
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var calls []call
+		for range rapid.IntRange(1, 40).Draw(t, "calls") {
+			calls = append(calls, call{rapid.IntRange(0, 3).Draw(t, "fn"), rapid.IntRange(0, 15).Draw(t, "line"), rapid.IntRange(0, 2).Draw(t, "callee"),
+				int64(rapid.IntRange(1, 8).Draw(t, "size")) * 512})
+		}
+		var moved [10][16]int
+		for fn := range moved {
+			at := 0
+			for line := range moved[fn] {
+				at += rapid.IntRange(1, 3).Draw(t, "gap")
+				moved[fn][line] = at
+			}
+		}
+		a := program(calls, func(_, line int) int { return 10 + line })
+		b := program(calls, func(fn, line int) int { return moved[fn][line] })
+		d, err := Compare("a", a, "b", b, DiffOptions{Device: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(d.Devices[0].Stacks) != 0 {
+			t.Fatalf("%d stacks changed: %+v", len(d.Devices[0].Stacks), d.Devices[0].Stacks)
+		}
+	})
 }
 
 // A line that is new in a function is new, and those around it are not.
@@ -238,7 +282,7 @@ func TestDevicePairs(t *testing.T) {
 		{device(0, 1), device(1, 2), -1, "1-1"},
 		{device(0, 1), device(0, 1), 1, "1-1"},
 		{device(0, 1), device(2), -1, "the files have no device in common"},
-		{device(), device(0), -1, "the first file has no events"},
+		{device(), device(0), -1, "the first file does not show"},
 		{device(0), device(0), 4, "the first file has no events of device 4"},
 	} {
 		pairs, err := devicePairs(c.a, c.b, c.wanted)

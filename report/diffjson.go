@@ -128,7 +128,7 @@ func (d *DeviceDiff) json() diffDeviceJSON {
 		Before: pairOf(a.Before.Peak, b.Before.Peak), Bare: pairOf(a.Unattributed.Peak, b.Unattributed.Peak),
 		Requests: diffRequestsJSON{d.Requests.Same, d.Requests.A, d.Requests.B, d.Requests.Until},
 		Settings: map[string]diffSetting{},
-		Steps:    diffStepsJSON{A: a.Steps, B: b.Steps, Source: known(b.steps.Source), Compared: atLeastInt(d.Step, 0), Peaks: []diffStepJSON{}},
+		Steps:    diffStepsJSON{A: a.Steps, B: b.Steps, Source: known(b.Analysis.Steps.Source), Compared: atLeastInt(d.Step, 0), Peaks: []diffStepJSON{}},
 	}
 	for _, s := range d.Stacks {
 		j.Stacks = append(j.Stacks, diffStackJSON{

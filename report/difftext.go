@@ -85,14 +85,14 @@ func capitalized(s string) string {
 }
 
 func (d *DeviceDiff) stackAnswer() string {
-	if len(d.Stacks) == 0 {
+	a, b := d.A.PeakAllocated, d.B.PeakAllocated
+	groups := d.groups()
+	if len(groups) == 0 {
 		if d.Requests.Same {
 			return "no stack changed, the same blocks are asked for in the same order"
 		}
 		return "no stack changed"
 	}
-	a, b := d.A.PeakAllocated, d.B.PeakAllocated
-	groups := d.groups()
 	most := groups[0]
 	by := fmt.Sprintf("%s (%s)", most.where, signed(most.change(), MiB))
 	if n := len(groups) - 1; n > 0 {
@@ -265,10 +265,8 @@ func (d *DeviceDiff) groups() []changedPlace {
 			out = append(out, changedPlace{where: where, kinds: []ChangeKind{kind}, a: a, b: b})
 		}
 	}
-	if len(d.Stacks) > 0 {
-		add("before recording began", d.A.Before, d.B.Before)
-		add("no call stack was recorded", d.A.Unattributed, d.B.Unattributed)
-	}
+	add("before recording began", d.A.Before, d.B.Before)
+	add("no call stack was recorded", d.A.Unattributed, d.B.Unattributed)
 	slices.SortStableFunc(out, func(x, y changedPlace) int {
 		a, b := abs(y.b.Peak-y.a.Peak), abs(x.b.Peak-x.a.Peak)
 		if a == b {
@@ -291,7 +289,8 @@ func addUse(a, b StackUse) StackUse {
 
 // stacks is the table of what changed.
 func (d *DeviceDiff) stacks(p *page) {
-	if len(d.Stacks) == 0 {
+	groups := d.groups()
+	if len(groups) == 0 {
 		return
 	}
 	title := "By line, what each asked for and held when most was allocated"
@@ -308,7 +307,6 @@ func (d *DeviceDiff) stacks(p *page) {
 	if rows == 0 {
 		rows = 10
 	}
-	groups := d.groups()
 	for i, g := range groups {
 		if i == rows {
 			var a, b StackUse
@@ -399,12 +397,12 @@ func (d *DeviceDiff) stepText(p *page) {
 	}
 	switch {
 	case differ == 0:
-		p.line("%s (%s): each asks for as much at its peak as before.", steps, d.B.steps.Source)
+		p.line("%s (%s): each asks for as much at its peak as before.", steps, d.B.Analysis.Steps.Source)
 	case worst.B > worst.A:
-		p.line("%s (%s): what is asked for at their peaks differs in %d; it grew most in step %d, by %s to %s.", steps, d.B.steps.Source, differ,
+		p.line("%s (%s): what is asked for at their peaks differs in %d; it grew most in step %d, by %s to %s.", steps, d.B.Analysis.Steps.Source, differ,
 			worst.Step, MiB(worst.B-worst.A), MiB(worst.B))
 	default:
-		p.line("%s (%s): what is asked for at their peaks differs in %d and grew in none.", steps, d.B.steps.Source, differ)
+		p.line("%s (%s): what is asked for at their peaks differs in %d and grew in none.", steps, d.B.Analysis.Steps.Source, differ)
 	}
 }
 
@@ -414,6 +412,9 @@ func (d *DeviceDiff) notes(p *page) {
 		name := string(rune('A' + i))
 		if !x.Complete {
 			notes = append(notes, name+" begins in the middle of a run: what it held before is counted as it was found")
+		}
+		if len(x.Uses) == 0 {
+			notes = append(notes, name+" was recorded without call stacks")
 		}
 		if x.OOMs > 0 {
 			notes = append(notes, name+" ran out of memory: what a program would have asked for after that is not in its recording")

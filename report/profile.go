@@ -60,31 +60,34 @@ func (p *Profile) Fragmentation() float64 {
 type Profiled struct {
 	Profile
 	Analysis *Device
-	Leaks    []simulate.Leak // call stacks whose blocks pile up, the fastest first
-	trace    *trace.Trace
-	steps    simulate.StepList
 }
 
-// ProfileOf reduces a device to its profile.
+// HasRequests says whether a device shows what was asked of an allocator, in order, so that it has a profile:
+// samples and dumps of one moment do not.
+func HasRequests(dev *trace.Device) bool {
+	return dev.Events.Len() > 0 && (dev.Content == trace.Decisions || dev.Content == trace.Requests)
+}
+
+// ProfileOf reduces a device that has requests to its profile.
 func ProfileOf(t *trace.Trace, dev *trace.Device, o Options) *Profiled {
 	cfg, _ := simulate.SettingsOf(t, config.DefaultVersion)
 	o.Replay = false
 	d := analyzeDevice(t, dev, cfg, o)
 	f := d.Follow
-	p := &Profiled{Analysis: &d, trace: t, steps: simulate.Steps(t, dev, nil)}
+	p := &Profiled{Analysis: &d}
 	p.Profile = Profile{
 		Device: dev.Index, Events: dev.Events.Len(), Complete: !f.Truncated, Settings: f.Config,
 		PeakAllocated: d.PeakAllocated.Allocated, PeakReserved: Unknown, End: d.End.Allocated, EndReserved: Unknown,
-		Retries: Unknown, OOMs: int64(countOOMs(dev)), Steps: len(p.steps.Steps), Growth: Unknown, Stacks: t.Stacks,
+		Retries: Unknown, OOMs: int64(countOOMs(dev)), Steps: len(d.Steps.Steps), Growth: Unknown, Stacks: t.Stacks,
 	}
-	if dev.Content == trace.Decisions {
+	if dev.Content == trace.Decisions || countedBy(dev) != nil {
 		p.PeakReserved, p.EndReserved = d.PeakReserved.Reserved, d.End.Reserved
-		if !f.Score.Abandoned {
-			p.Retries = f.Model.Detail().NumAllocRetries
-		}
 	}
-	if g := f.Growth(p.steps); g.Enough() {
-		p.Leaks, p.Growth = g.Leaks, growthOf(&g)
+	if dev.Content == trace.Decisions && !f.Score.Abandoned {
+		p.Retries = f.Model.Detail().NumAllocRetries
+	}
+	if d.Growth.Enough() {
+		p.Growth = growthOf(&d.Growth)
 	}
 	p.PeakReplayed = replayFromEmpty(f, f.Config).Stats.Reserved.Peak
 	p.countAt(d.PeakAllocated.Event)

@@ -73,7 +73,7 @@ func Run(file string, t *trace.Trace, o Options) (*Result, error) {
 	r := &Result{File: file}
 	for i := range t.Devices {
 		d := &t.Devices[i]
-		if d.Events.Len() == 0 || o.Device >= 0 && d.Index != o.Device {
+		if !report.HasRequests(d) || o.Device >= 0 && d.Index != o.Device {
 			continue
 		}
 		r.Profiles = append(r.Profiles, report.ProfileOf(t, d, report.Options{Limit: o.Limit, Memory: o.Memory, Device: -1}))
@@ -85,7 +85,7 @@ func Run(file string, t *trace.Trace, o Options) (*Result, error) {
 		if o.Device >= 0 {
 			return nil, fmt.Errorf("has no events of device %d", o.Device)
 		}
-		return nil, errors.New("has no events to check: record with torch.cuda.memory._record_memory_history() before the run")
+		return nil, errors.New("does not show what was allocated when: record with torch.cuda.memory._record_memory_history() before the run")
 	}
 	if t.Source.Clock != trace.ClockEpoch {
 		r.Time = 0

@@ -29,7 +29,7 @@ func (c *judge) limit(m metric, limit float64) {
 	f := Finding{Rule: "max-" + m.name, What: m.what, Device: c.now.Device, Unit: m.unit, Limit: limit, Value: v, Baseline: report.Unknown}
 	switch {
 	case v == report.Unknown:
-		f.Message = fmt.Sprintf("%s cannot be told from this recording", m.what) + c.whyUnknown(m)
+		f.Message = fmt.Sprintf("%s: this recording cannot tell", m.what) + c.whyUnknown(m)
 	case v <= limit:
 		f.Passed = true
 		f.Message = fmt.Sprintf("%s, within the limit of %s", m.says(v), m.unit.Show(limit))
@@ -43,9 +43,9 @@ func (c *judge) limit(m metric, limit float64) {
 
 func (c *judge) whyUnknown(m metric) string {
 	if m.unit == PerStep {
-		return ": it shows too few steps; mark them with torch.profiler.record_function(\"## step N ##\") while recording, or record more"
+		return "; it shows too few steps; mark them with torch.profiler.record_function(\"## step N ##\") while recording, or record more"
 	}
-	return ": it shows what was asked of the allocator, not what that did"
+	return "; it shows what was asked of the allocator, not what that did"
 }
 
 // holders are those who held the most, for a figure of which a limit was exceeded.
@@ -75,7 +75,7 @@ func (c *judge) holders(m metric) []Blame {
 // leaks are the call stacks that grow, with what they held at the end of the last step.
 func (c *judge) leaks() []Blame {
 	var out []Blame
-	for _, l := range c.now.Leaks[:min(len(c.now.Leaks), mostBlamed)] {
+	for _, l := range c.now.Analysis.Growth.Leaks[:min(len(c.now.Analysis.Growth.Leaks), mostBlamed)] {
 		b := Blame{Was: report.Unknown, Is: int64(math.Round(l.Bytes.Slope)), Frames: c.now.Stacks.Stack(l.Stack)}
 		if b.Where = report.WhereIn(b.Frames); b.Where == "" {
 			b.Where = "blocks without a call stack"
@@ -95,7 +95,7 @@ func (c *judge) compare(m metric) {
 	f := Finding{Rule: m.name, What: m.what, Device: c.now.Device, Unit: m.unit, Limit: t.Allows(was), Value: is, Baseline: was}
 	switch {
 	case is == report.Unknown:
-		f.Message = fmt.Sprintf("%s cannot be told from this recording, and the baseline has it", m.what) + c.whyUnknown(m)
+		f.Message = fmt.Sprintf("%s: this recording cannot tell, and the baseline has it", m.what) + c.whyUnknown(m)
 	case is <= f.Limit:
 		f.Passed = true
 		f.Message = m.says(is) + c.beside(m.unit, is, was)
@@ -307,7 +307,9 @@ func (c *judge) pattern(p *Pattern) {
 		f.Message = fmt.Sprintf("%s holds %s at once, %s more than in the baseline", what, report.Bytes(int64(held)), report.Bytes(int64(held)-was))
 		f.Stacks = c.worst(func(d report.StackDelta) int64 { return d.B.Most - d.A.Most },
 			func(d report.StackDelta) (int64, int64) { return d.A.Most, d.B.Most },
-			func(d report.StackDelta) bool { return d.Kind != report.Gone && p.matches(c.reduced.Stacks.Stack(d.Stack)) })
+			func(d report.StackDelta) bool {
+				return d.Kind != report.Gone && p.matches(c.reduced.Stacks.Stack(d.Stack))
+			})
 	}
 	c.result.add(f)
 }
