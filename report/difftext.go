@@ -94,6 +94,12 @@ func (d *DeviceDiff) stackAnswer() string {
 		return "no stack changed"
 	}
 	most := groups[0]
+	for _, g := range groups { // rather one that can be looked up, if it is not much smaller
+		if g.named && 2*abs(g.change()) >= abs(most.change()) {
+			most = g
+			break
+		}
+	}
 	by := fmt.Sprintf("%s (%s)", most.where, signed(most.change(), MiB))
 	if n := len(groups) - 1; n > 0 {
 		by += fmt.Sprintf(" and %s", plural(n, "other place"))
@@ -229,6 +235,7 @@ func changePercent(a, b int64) string {
 // changedPlace is a line of code whose stacks changed.
 type changedPlace struct {
 	where string
+	named bool // it is a line of code
 	kinds []ChangeKind
 	a, b  StackUse
 }
@@ -251,7 +258,7 @@ func (d *DeviceDiff) groups() []changedPlace {
 		if !ok {
 			i = len(out)
 			index[where] = i
-			out = append(out, changedPlace{where: where})
+			out = append(out, changedPlace{where: where, named: true})
 		}
 		g := &out[i]
 		g.a, g.b = addUse(g.a, s.A), addUse(g.b, s.B)

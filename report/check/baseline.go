@@ -98,10 +98,7 @@ func (d *BaselineDevice) write(out *bytes.Buffer) error {
 	}
 	out.WriteString("\n    " + strings.TrimSuffix(head, "[]\n    }") + "[")
 	for i, u := range d.Uses {
-		s := baselineStackJSON{Peak: u.Peak, Most: u.Most, End: u.End}
-		for _, f := range d.Stacks.Stack(u.Stack) {
-			s.Frames = append(s.Frames, fmt.Sprintf("%s:%d %s", f.File, f.Line, f.Func))
-		}
+		s := baselineStackJSON{Peak: u.Peak, Most: u.Most, End: u.End, Frames: frameLines(d.Stacks.Stack(u.Stack))}
 		line, err := compact(s)
 		if err != nil {
 			return err

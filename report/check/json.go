@@ -69,7 +69,10 @@ func (r *Result) WriteJSON(w io.Writer) error {
 func frameLines(frames []trace.Frame) []string {
 	out := make([]string, len(frames))
 	for i, f := range frames {
-		out[i] = fmt.Sprintf("%s:%d %s", f.File, f.Line, f.Func)
+		out[i] = frameText(f)
 	}
 	return out
 }
+
+// frameText is a frame as programs and patterns see it.
+func frameText(f trace.Frame) string { return fmt.Sprintf("%s:%d %s", f.File, f.Line, f.Func) }

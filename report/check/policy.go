@@ -63,7 +63,7 @@ func (p *Pattern) held(d *report.Profiled) int64 {
 // matches says whether any of some frames is matched.
 func (p *Pattern) matches(frames []trace.Frame) bool {
 	return slices.ContainsFunc(frames, func(f trace.Frame) bool {
-		return p.regexp.MatchString(fmt.Sprintf("%s:%d %s", strings.ReplaceAll(f.File, `\`, "/"), f.Line, f.Func))
+		return p.regexp.MatchString(strings.ReplaceAll(frameText(f), `\`, "/"))
 	})
 }
 

@@ -131,8 +131,8 @@ func (r *Result) grown(p *page, style report.Style) {
 			}
 			seen[key] = true
 			p.line("%s", s.Where)
-			for _, frame := range s.Frames {
-				p.line("    %s:%d %s", frame.File, frame.Line, frame.Func)
+			for _, frame := range frameLines(s.Frames) {
+				p.line("    %s", frame)
 			}
 		}
 	}
