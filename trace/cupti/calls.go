@@ -217,7 +217,7 @@ func (r *Recording) fail() {
 			r.unplaced++
 			continue
 		}
-		byLane[l] = append(byLane[l], trace.Event{Time: r.time(f.Start), Block: trace.NoBlock, Stack: r.stackOf(f), Stream: l.stream(0), Op: trace.OpOOM})
+		byLane[l] = append(byLane[l], trace.Event{Time: r.time(f.Start), Block: trace.NoBlock, Stack: r.stackOf(f), Stream: l.streams.ID(0), Op: trace.OpOOM})
 	}
 	for l, events := range byLane {
 		l.insert(events)

@@ -21,7 +21,7 @@ func (r *Recording) Finish() *trace.Trace {
 	for _, l := range r.order {
 		l.sortEvents()
 		l.dropRepeated()
-		l.sortStreams()
+		l.streams.Settle(&l.Device)
 		trace.Pair(&l.Device)
 	}
 	r.devices(t)

@@ -14,9 +14,7 @@
 package cupti
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/vramscope/vramscope/trace"
 )
@@ -177,7 +175,7 @@ type lane struct {
 	trace.Device
 	last     int64
 	unsorted bool
-	streams  map[uint64]trace.StreamID
+	streams  trace.StreamSet
 	pools    map[trace.Pool]trace.PoolID
 	held     []int64 // bytes of the pools, by PoolID
 	origins  []origin
@@ -203,7 +201,7 @@ func (r *Recording) lane(k laneKey) (*lane, error) {
 	if len(r.order) == maxLanes {
 		return nil, trace.Corrupt(-1, "memory events of more than %d processes, devices and kinds: no profile has so many; export it again", maxLanes)
 	}
-	l := &lane{laneKey: k, streams: map[uint64]trace.StreamID{}, pools: map[trace.Pool]trace.PoolID{}, threads: map[uint32]bool{}}
+	l := &lane{laneKey: k, pools: map[trace.Pool]trace.PoolID{}, threads: map[uint32]bool{}}
 	l.Content = trace.Requests
 	l.Index = int(k.device)
 	l.pool(trace.Pool{}, trace.PoolInfo{Name: classNames[k.class], Direct: k.class == deviceClass})
@@ -242,7 +240,7 @@ func (r *Recording) Add(u *Usage) error {
 	if pool == trace.PoolUnknown {
 		r.manyPools++
 	}
-	e := trace.Event{Time: r.at(l, u.Time), Addr: u.Addr, Size: u.Size, Block: trace.NoBlock, Stream: l.stream(u.Stream), Pool: pool, Op: trace.OpFree}
+	e := trace.Event{Time: r.at(l, u.Time), Addr: u.Addr, Size: u.Size, Block: trace.NoBlock, Stream: l.streams.ID(u.Stream), Pool: pool, Op: trace.OpFree}
 	if !u.Free {
 		e.Op = trace.OpAlloc
 		switch {
@@ -300,7 +298,7 @@ func (r *Recording) grow(l *lane, pool trace.PoolID, at, size int64) {
 		return
 	}
 	addr := l.Pools[pool][1]
-	e := trace.Event{Time: r.at(l, at), Addr: addr + uint64(have), Size: size - have, Block: trace.NoBlock, Pool: pool, Op: trace.OpSegmentMap, Stream: l.stream(0)}
+	e := trace.Event{Time: r.at(l, at), Addr: addr + uint64(have), Size: size - have, Block: trace.NoBlock, Pool: pool, Op: trace.OpSegmentMap, Stream: l.streams.ID(0)}
 	if size < have {
 		e.Op, e.Addr, e.Size = trace.OpSegmentUnmap, addr+uint64(size), have-size
 	}
@@ -326,16 +324,6 @@ func (r *Recording) time(t int64) trace.Time {
 		return 0
 	}
 	return trace.Time(r.Epoch + t)
-}
-
-func (l *lane) stream(handle uint64) trace.StreamID {
-	id, ok := l.streams[handle]
-	if !ok {
-		id = trace.StreamID(len(l.Streams))
-		l.streams[handle] = id
-		l.Streams = append(l.Streams, handle)
-	}
-	return id
 }
 
 func (l *lane) pool(p trace.Pool, info trace.PoolInfo) trace.PoolID {
@@ -369,25 +357,4 @@ func (r *Recording) code(pc uint64) trace.StackID {
 		r.codes[pc] = id
 	}
 	return id
-}
-
-// sortStreams brings the handles of streams into ascending order.
-func (l *lane) sortStreams() {
-	by := make([]trace.StreamID, len(l.Streams))
-	for i := range by {
-		by[i] = trace.StreamID(i)
-	}
-	slices.SortFunc(by, func(a, b trace.StreamID) int { return cmp.Compare(l.Streams[a], l.Streams[b]) })
-	if slices.IsSorted(by) {
-		return
-	}
-	to := make([]trace.StreamID, len(by))
-	handles := make([]uint64, len(by))
-	for i, from := range by {
-		to[from], handles[i] = trace.StreamID(i), l.Streams[from]
-	}
-	l.Streams = handles
-	for _, e := range l.Events.All() {
-		e.Stream = to[e.Stream]
-	}
 }

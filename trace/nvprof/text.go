@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/vramscope/vramscope/internal/lines"
 	"github.com/vramscope/vramscope/trace"
 	"github.com/vramscope/vramscope/trace/cupti"
 )
@@ -32,9 +33,9 @@ func ReadText(in *bufio.Reader) (*trace.Trace, error) {
 	if !isText(head) {
 		return nil, trace.ErrUnrecognized
 	}
-	p := &printed{in: in, counts: map[string]int{}, calls: map[string]int{}}
+	p := &printed{Reader: lines.New(in), counts: map[string]int{}, calls: map[string]int{}}
 	for {
-		line, err := p.next()
+		line, err := p.Next()
 		if err == io.EOF {
 			break
 		}
@@ -188,10 +189,7 @@ func cut(s string) (cell, rest string, ok bool) {
 
 // printed is what nvprof printed, as it is read.
 type printed struct {
-	in     *bufio.Reader
-	number int
-	offset int64
-	cut    bool
+	*lines.Reader
 
 	header *header
 	units  bool // the row of units is next
@@ -201,22 +199,6 @@ type printed struct {
 	bytes  int64          // that were copied
 
 	bad, firstBad int
-}
-
-func (p *printed) next() ([]byte, error) {
-	line, err := p.in.ReadSlice('\n')
-	p.number++
-	p.offset += int64(len(line))
-	for err == bufio.ErrBufferFull {
-		var more []byte
-		more, err = p.in.ReadSlice('\n')
-		p.offset += int64(len(more))
-		line = line[:0]
-	}
-	if err == io.EOF && len(line) > 0 {
-		p.cut, err = true, nil
-	}
-	return bytes.TrimRight(line, "\r\n"), err
 }
 
 func (p *printed) line(line []byte) {
@@ -246,9 +228,9 @@ func (p *printed) line(line []byte) {
 	}
 	cells := p.header.cells(line)
 	if cells == nil || !p.row(cells) {
-		if p.header.csv && !p.cut {
+		if p.header.csv && !p.Cut {
 			if p.bad++; p.bad == 1 {
-				p.firstBad = p.number
+				p.firstBad = p.Number
 			}
 		}
 	}
@@ -323,7 +305,7 @@ func quantity(cell, unit string) (float64, bool) {
 
 func (p *printed) finish() *trace.Trace {
 	t := &trace.Trace{Stacks: trace.NewStacks(), Settings: trace.Settings{MaxSplitSize: -1}}
-	t.Source = trace.Source{Format: "nvprof (text)", Bytes: p.offset, Clock: trace.ClockRecording, Lacks: append([]trace.Lack{
+	t.Source = trace.Source{Format: "nvprof (text)", Bytes: p.Offset, Clock: trace.ClockRecording, Lacks: append([]trace.Lack{
 		{What: "allocations, frees and what is in use", Instead: howTo}}, lacks()...)}
 	for _, what := range []string{"kernels", "copies", "sets", "events of unified memory", "CUDA calls"} {
 		if n := p.counts[what]; n > 0 {

@@ -3,6 +3,8 @@ package rmm
 import (
 	"bytes"
 	"strconv"
+
+	"github.com/vramscope/vramscope/internal/lines"
 )
 
 // action is what a row says was done.
@@ -101,13 +103,13 @@ func (c *columns) parse(line []byte, r *row) bool {
 		case c.pointer:
 			r.addr, ok = hex(bytes.TrimSpace(f))
 		case c.size:
-			r.size, ok = decimal(bytes.TrimSpace(f))
+			r.size, ok = lines.Whole(bytes.TrimSpace(f))
 		case c.stream:
 			r.stream, ok = hex(bytes.TrimSpace(f))
 		case c.device:
-			r.device, ok = decimal(bytes.TrimSpace(f))
+			r.device, ok = lines.Whole(bytes.TrimSpace(f))
 		case c.total:
-			r.total, ok = decimal(bytes.TrimSpace(f))
+			r.total, ok = lines.Whole(bytes.TrimSpace(f))
 		case c.start:
 			var err error
 			r.start, err = strconv.ParseFloat(string(bytes.TrimSpace(f)), 64)
@@ -120,43 +122,12 @@ func (c *columns) parse(line []byte, r *row) bool {
 	return n == c.count || c.device >= 0 && n >= c.start
 }
 
-// decimal reads a whole number.
-func decimal(s []byte) (int64, bool) {
-	if len(s) == 0 || len(s) > 18 {
-		return 0, false
-	}
-	n := int64(0)
-	for _, c := range s {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		n = n*10 + int64(c-'0')
-	}
-	return n, true
-}
-
 // hex reads a pointer or the handle of a stream: with 0x or without, (nil) for null.
 func hex(s []byte) (uint64, bool) {
-	if len(s) > 2 && s[0] == '0' && (s[1] == 'x' || s[1] == 'X') {
-		s = s[2:]
+	if string(s) == "(nil)" {
+		return 0, true
 	}
-	if len(s) == 0 || len(s) > 16 {
-		return 0, false
-	}
-	n := uint64(0)
-	for _, c := range s {
-		switch {
-		case c >= '0' && c <= '9':
-			n = n<<4 | uint64(c-'0')
-		case c >= 'a' && c <= 'f':
-			n = n<<4 | uint64(c-'a'+10)
-		case c >= 'A' && c <= 'F':
-			n = n<<4 | uint64(c-'A'+10)
-		default:
-			return 0, string(s) == "(nil)"
-		}
-	}
-	return n, true
+	return lines.Hex(s)
 }
 
 // timeOf reads a time of day, HH:MM:SS with a point or a colon and six digits behind, or seconds since the
@@ -164,7 +135,7 @@ func hex(s []byte) (uint64, bool) {
 func timeOf(s []byte) (ns int64, epoch, ok bool) {
 	if len(s) < 8 || s[2] != ':' {
 		sec, frac, _ := bytes.Cut(s, []byte("."))
-		n, ok := decimal(sec)
+		n, ok := lines.Whole(sec)
 		if !ok || n > 9e9 {
 			return 0, false, false
 		}
@@ -174,9 +145,9 @@ func timeOf(s []byte) (ns int64, epoch, ok bool) {
 	if s[5] != ':' {
 		return 0, false, false
 	}
-	h, okH := decimal(s[0:2])
-	m, okM := decimal(s[3:5])
-	sec, okS := decimal(s[6:8])
+	h, okH := lines.Whole(s[0:2])
+	m, okM := lines.Whole(s[3:5])
+	sec, okS := lines.Whole(s[6:8])
 	if !okH || !okM || !okS || h > 23 || m > 59 || sec > 60 {
 		return 0, false, false
 	}
@@ -199,7 +170,7 @@ func fraction(s []byte) (ns int64, ok bool) {
 	if len(s) == 0 {
 		return 0, true
 	}
-	n, ok := decimal(s)
+	n, ok := lines.Whole(s)
 	for range 9 - len(s) {
 		n *= 10
 	}

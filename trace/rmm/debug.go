@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"io"
 
+	"github.com/vramscope/vramscope/internal/lines"
 	"github.com/vramscope/vramscope/trace"
 )
 
@@ -17,7 +18,7 @@ import (
 func isDebugLog(head []byte) bool {
 	for range 20 {
 		line, rest, more := bytes.Cut(head, []byte("\n"))
-		if _, _, ok := debugLine(trim(line)); ok {
+		if _, _, ok := debugLine(lines.Trim(line)); ok {
 			return true
 		}
 		if head = rest; !more {
@@ -30,7 +31,7 @@ func isDebugLog(head []byte) bool {
 // debugLine takes a line apart.
 func debugLine(line []byte) (ns int64, text []byte, ok bool) {
 	thread, line, ok := bracket(line)
-	if _, number := decimal(thread); !ok || !number {
+	if _, number := lines.Whole(thread); !ok || !number {
 		return 0, nil, false
 	}
 	clock, line, ok := bracket(line)
@@ -59,19 +60,19 @@ func bracket(line []byte) (in, rest []byte, ok bool) {
 }
 
 func readDebug(in *bufio.Reader) (*trace.Trace, error) {
-	l := lines{in: in}
+	l := lines.New(in)
 	d := trace.Device{Content: trace.Requests, Streams: []uint64{0}, Pools: []trace.Pool{{}}}
 	clock := log{columns: bareColumns}
 	n := 0
 	for {
-		line, err := l.next()
+		line, err := l.Next()
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
 			return nil, err
 		}
-		ns, text, ok := debugLine(line)
+		ns, text, ok := debugLine(lines.Trim(line))
 		if !ok {
 			continue
 		}
@@ -82,7 +83,7 @@ func readDebug(in *bufio.Reader) (*trace.Trace, error) {
 		}
 	}
 	t := &trace.Trace{Stacks: trace.NewStacks(), Settings: trace.Settings{MaxSplitSize: -1}}
-	t.Source = trace.Source{Format: "RMM debug log", Bytes: l.offset, Clock: trace.ClockDay,
+	t.Source = trace.Source{Format: "RMM debug log", Bytes: l.Offset, Clock: trace.ClockDay,
 		Counts: []trace.Count{{What: "lines", N: n}, {What: "failures", N: d.Events.Len()}},
 		Lacks:  append([]trace.Lack{{What: "allocations and frees", Instead: makeLog}}, lacks()...)}
 	t.Warnings = append(t.Warnings, trace.Warning{Code: "no-events", Count: 1, First: -1,
@@ -101,6 +102,6 @@ func upstream(text []byte) int64 {
 		return 0
 	}
 	digits, _, _ := bytes.Cut(text, []byte("B]"))
-	n, _ := decimal(digits)
+	n, _ := lines.Whole(digits)
 	return n
 }

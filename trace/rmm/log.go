@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/vramscope/vramscope/internal/lines"
 	"github.com/vramscope/vramscope/trace"
 )
 
@@ -20,7 +21,7 @@ const (
 
 // log is a log that is being read.
 type log struct {
-	lines
+	*lines.Reader
 	columns
 	headed  bool // a header was seen
 	devices map[int64]*device
@@ -29,27 +30,28 @@ type log struct {
 	rows, allocs, frees, failures int
 	days, last                    int64
 
-	bad, other, nulls, reallocs tally
+	bad, other, nulls, reallocs lines.Tally
 	unseen                      int // rows of devices beyond those that are told apart
 }
 
 type device struct {
 	trace.Device
-	streams map[uint64]trace.StreamID
+	streams trace.StreamSet
 	sizes   map[uint64]int64 // of live blocks, where frees do not tell theirs
 	used    int64            // where rows have no pointers
 }
 
 func readLog(in *bufio.Reader) (*trace.Trace, error) {
-	l := &log{lines: lines{in: in}, columns: bareColumns, devices: map[int64]*device{}, clock: trace.ClockDay}
+	l := &log{Reader: lines.New(in), columns: bareColumns, devices: map[int64]*device{}, clock: trace.ClockDay}
 	for {
-		line, err := l.next()
+		line, err := l.Next()
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
 			return nil, err
 		}
+		line = lines.Trim(line)
 		if len(line) > 0 {
 			l.line(line)
 		}
@@ -64,10 +66,10 @@ func (l *log) line(line []byte) {
 		switch {
 		case ok:
 			l.columns, l.headed = c, true
-		case l.headed && !l.cut:
-			l.bad.add(l.number)
+		case l.headed && !l.Cut:
+			l.bad.Add(l.Number)
 		case !l.headed:
-			l.other.add(l.number)
+			l.other.Add(l.Number)
 		}
 		return
 	}
@@ -81,10 +83,10 @@ func (l *log) line(line []byte) {
 		d.Capacity = r.total
 	}
 	if r.realloc {
-		l.reallocs.add(l.number)
+		l.reallocs.Add(l.Number)
 		return
 	}
-	e := trace.Event{Time: l.time(&r), Addr: r.addr, Size: r.size, Block: trace.NoBlock, Stream: d.stream(r.stream)}
+	e := trace.Event{Time: l.time(&r), Addr: r.addr, Size: r.size, Block: trace.NoBlock, Stream: d.streams.ID(r.stream)}
 	switch r.action {
 	case allocate:
 		l.allocs++
@@ -102,7 +104,7 @@ func (l *log) line(line []byte) {
 	}
 	if r.addr == 0 && r.action != fail {
 		if r.size > 0 {
-			l.nulls.add(l.number)
+			l.nulls.Add(l.Number)
 		}
 		return
 	}
@@ -157,58 +159,35 @@ func (l *log) time(r *row) trace.Time {
 func (l *log) device(index int64) *device {
 	d := l.devices[index]
 	if d == nil && len(l.devices) < maxDevices {
-		d = &device{streams: map[uint64]trace.StreamID{}, sizes: map[uint64]int64{}}
+		d = &device{sizes: map[uint64]int64{}}
 		d.Content, d.Index, d.Pools = trace.Requests, int(index), []trace.Pool{{}}
 		l.devices[index] = d
 	}
 	return d
 }
 
-func (d *device) stream(handle uint64) trace.StreamID {
-	id, ok := d.streams[handle]
-	if !ok {
-		id = trace.StreamID(len(d.Streams))
-		d.streams[handle] = id
-		d.Streams = append(d.Streams, handle)
-	}
-	return id
-}
-
-// sortStreams brings the handles into ascending order.
-func (d *device) sortStreams() {
-	handles := slices.Sorted(slices.Values(d.Streams))
-	to := make([]trace.StreamID, len(handles))
-	for i, h := range handles {
-		to[d.streams[h]] = trace.StreamID(i)
-	}
-	d.Streams = handles
-	for _, e := range d.Events.All() {
-		e.Stream = to[e.Stream]
-	}
-}
-
 func (l *log) finish() *trace.Trace {
 	t := &trace.Trace{Stacks: trace.NewStacks(), Settings: trace.Settings{MaxSplitSize: -1}}
-	t.Source = trace.Source{Format: Format, Producer: "RMM of " + l.era, Bytes: l.offset, Clock: l.clock, Lacks: lacks(),
+	t.Source = trace.Source{Format: Format, Producer: "RMM of " + l.era, Bytes: l.Offset, Clock: l.clock, Lacks: lacks(),
 		Counts: []trace.Count{{What: "allocations", N: l.allocs}, {What: "frees", N: l.frees}, {What: "failures", N: l.failures}}}
 	for _, i := range slices.Sorted(maps.Keys(l.devices)) {
 		d := l.devices[i]
-		d.sortStreams()
+		d.streams.Settle(&d.Device)
 		if d.Content == trace.Requests {
 			trace.Pair(&d.Device)
 		}
 		t.Devices = append(t.Devices, d.Device)
 	}
-	if l.cut && l.rows > 0 {
+	if l.Cut && l.rows > 0 {
 		// Whether the last line is whole nobody can tell: RMM ends each with a newline.
 		t.Source.Cut = true
 		t.Warnings = append(t.Warnings, trace.Warning{Code: "cut", Count: 1, First: -1,
 			Message: "the log ends without the end of a line: it was cut, or the program is still running or was killed"})
 	}
-	t.Warnings = append(t.Warnings, l.bad.warning("bad-line", "lines are no rows of the log and were left out")...)
-	t.Warnings = append(t.Warnings, l.other.warning("other-text", "lines of other text lie between the rows")...)
-	t.Warnings = append(t.Warnings, l.nulls.warning("null-pointer", "rows have no address and were left out")...)
-	t.Warnings = append(t.Warnings, l.reallocs.warning("realloc", "reallocations do not tell the old address and were left out")...)
+	t.Warnings = append(t.Warnings, warning(l.bad, "bad-line", "lines are no rows of the log and were left out")...)
+	t.Warnings = append(t.Warnings, warning(l.other, "other-text", "lines of other text lie between the rows")...)
+	t.Warnings = append(t.Warnings, warning(l.nulls, "null-pointer", "rows have no address and were left out")...)
+	t.Warnings = append(t.Warnings, warning(l.reallocs, "realloc", "reallocations do not tell the old address and were left out")...)
 	if l.rows > 0 && l.pointer < 0 {
 		t.Warnings = append(t.Warnings, trace.Warning{Code: "no-addresses", Count: 1, First: -1,
 			Message: "the log has no addresses, so only the sum in use is known; a newer RMM logs them: " + makeLog})

@@ -6,10 +6,10 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 
+	"github.com/vramscope/vramscope/internal/lines"
 	"github.com/vramscope/vramscope/trace"
 )
 
@@ -55,7 +55,7 @@ func isLog(head []byte) bool {
 	for len(head) > 0 {
 		line, rest, _ := bytes.Cut(head, []byte("\n"))
 		head = rest
-		line = trim(line)
+		line = lines.Trim(line)
 		if _, ok := headerOf(line); ok {
 			return true
 		}
@@ -67,51 +67,12 @@ func isLog(head []byte) bool {
 	return false
 }
 
-func trim(line []byte) []byte {
-	return bytes.Trim(bytes.TrimPrefix(line, []byte("\xef\xbb\xbf")), " \t\r\n")
-}
-
-// lines reads lines of bounded length, and knows where it is.
-type lines struct {
-	in     *bufio.Reader
-	number int   // of the line, from 1
-	offset int64 // behind it
-	cut    bool  // the last line has no end
-}
-
-// next gives the next line, without its end; too long ones come empty. It is good until the next call.
-func (l *lines) next() ([]byte, error) {
-	line, err := l.in.ReadSlice('\n')
-	l.number++
-	l.offset += int64(len(line))
-	for err == bufio.ErrBufferFull {
-		var more []byte
-		more, err = l.in.ReadSlice('\n')
-		l.offset += int64(len(more))
-		line = nil
-	}
-	if err == io.EOF && len(line) > 0 {
-		l.cut, err = true, nil
-	}
-	return trim(line), err
-}
-
-// tally counts lines of a kind, and knows the first.
-type tally struct{ n, first int }
-
-func (t *tally) add(line int) {
-	if t.n == 0 {
-		t.first = line
-	}
-	t.n++
-}
-
-func (t *tally) warning(code, format string, args ...any) []trace.Warning {
-	if t.n == 0 {
+// warning tells of lines of a kind.
+func warning(t lines.Tally, code, message string) []trace.Warning {
+	if t.N == 0 {
 		return nil
 	}
-	message := fmt.Sprintf(format, args...)
-	return []trace.Warning{{Code: code, Count: t.n, First: -1, Message: fmt.Sprintf("%s, the first in line %d", message, t.first)}}
+	return []trace.Warning{{Code: code, Count: t.N, First: -1, Message: fmt.Sprintf("%s, the first in line %d", message, t.First)}}
 }
 
 // lacks says what no log of RMM tells.

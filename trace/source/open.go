@@ -16,10 +16,12 @@ import (
 
 	"github.com/vramscope/vramscope/trace"
 	"github.com/vramscope/vramscope/trace/kineto"
+	"github.com/vramscope/vramscope/trace/minimalloc"
 	"github.com/vramscope/vramscope/trace/nsys"
 	"github.com/vramscope/vramscope/trace/nvml"
 	"github.com/vramscope/vramscope/trace/nvprof"
 	"github.com/vramscope/vramscope/trace/rmm"
+	"github.com/vramscope/vramscope/trace/stalloc"
 	"github.com/vramscope/vramscope/trace/tables"
 	"github.com/vramscope/vramscope/trace/torch"
 )
@@ -50,8 +52,10 @@ var sources = [...]source{
 	{name: "torch.profiler traces", read: kineto.Read},
 	{name: "Nsight Systems exports", read: nsys.ReadLines},
 	{read: nsys.ReadClosed},
-	{name: "traces and summaries of nvprof (CSV or text)", read: nvprof.ReadText},
-	{name: "logs of RAPIDS RMM (CSV)", read: rmm.Read, named: rmm.Named},
+	{name: "nvprof profiles", read: nvprof.ReadText},
+	{name: "RMM logs", read: rmm.Read, named: rmm.Named},
+	{name: "STAlloc logs", read: stalloc.Read, named: stalloc.Named},
+	{name: "MiniMalloc lists", read: minimalloc.Read},
 	{name: "NVML logs", read: nvml.Read},
 	{name: "BFC dumps in logs", read: readLog},
 }
