@@ -147,6 +147,7 @@ func (f *follower) accept(e *trace.Event, reserved int64, x explanation) {
 	f.why = Mismatch{}
 	if e.Op == trace.OpOOM {
 		f.out.Score.OOMs.count(true)
+		setAt(&f.previous, e.Stream, f.asking.pool)
 		f.failed(f.i, f.asking.pool)
 	} else {
 		f.out.Score.Placements.count(true)
@@ -195,9 +196,10 @@ type saved struct {
 	state
 	i          int
 	expandable bool
+	cost       int
 }
 
-// attempt runs an explanation, and undoes all of it if it does not hold.
+// attempt runs an explanation, and undoes all of it if it does not hold. Only what was in vain counts as work.
 func (f *follower) attempt(holds func() bool) bool {
 	s := f.save()
 	f.broken = false
@@ -205,6 +207,7 @@ func (f *follower) attempt(holds func() bool) bool {
 		f.spare = s.a
 		return true
 	}
+	f.work += s.cost
 	f.restore(s)
 	return false
 }
@@ -217,7 +220,6 @@ func (f *follower) save() saved {
 		s.a = new(caching.Allocator)
 	}
 	f.a.CopyTo(s.a)
-	f.work += f.a.Len() + 100
 	s.regions = f.regions.clone()
 	s.newest = append([]uint32(nil), f.newest...)
 	s.previous = append([]uint32(nil), f.previous...)
@@ -225,6 +227,8 @@ func (f *follower) save() saved {
 	for k, v := range f.assumed {
 		s.assumed[k] = v
 	}
+	// A block is the unit, of some nanoseconds. The model also has tables by block number, pool and stream.
+	s.cost = 300 + f.a.Len() + len(f.regions.list) + 10*len(f.assumed) + f.seen/16 + int(f.pools)*(2+len(f.previous))/2
 	return s
 }
 

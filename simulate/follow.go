@@ -113,7 +113,8 @@ type follower struct {
 	tangled  bool     // the recording took memory that it had not given back: regions do not tell all that the model has
 	now      Now
 	counted  int // events that now knows of
-	work     int // what explaining has cost so far, in blocks copied or looked at
+	work     int // what explaining in vain has cost so far, in blocks copied or looked at
+	seen     int // number of blocks so far
 	adopting bool
 	broken   bool
 	doubtful bool // a burst may have been a flush or a call of empty_cache
@@ -171,6 +172,7 @@ func Follow(dev *trace.Device, cfg config.Config, opt FollowOptions) *Following 
 	f.out.Requests.Initial = initial.blocks
 	for _, b := range initial.blocks {
 		f.out.Sizes[b.ID] = b.Size
+		f.seen = max(f.seen, int(b.ID))
 		f.setPool(b.ID, b.Pool)
 	}
 	f.hook()
@@ -287,6 +289,7 @@ func (f *follower) count() {
 					f.out.Sizes[e.Block] = f.sizeOf(e)
 				}
 				f.now.Allocated += f.out.Sizes[e.Block]
+				f.seen = max(f.seen, int(e.Block))
 			}
 		case trace.OpFreeRequested, trace.OpFree:
 			if int(e.Block) < len(f.out.Sizes) {
@@ -316,7 +319,7 @@ func (f *follower) sizeOf(e *trace.Event) int64 {
 
 // patience is how much work a recording is worth that the model does not explain: enough for many
 // differences, not for a recording of another allocator.
-func (f *follower) patience() int { return 50_000_000 + 100*f.dev.Events.Len() }
+func (f *follower) patience() int { return 150_000_000 + 300*f.dev.Events.Len() }
 
 // abandon gives up explaining: what is left is only counted.
 func (f *follower) abandon(n int) {

@@ -54,6 +54,7 @@ type recorder struct {
 	live     []uint32
 	pending  []uint32
 	at       map[uint32]trace.Event // the alloc of each
+	name     string
 	damaged  bool
 	untold   bool // pools are not in the events
 	retired  map[uint32]bool
@@ -359,6 +360,14 @@ func record(data []byte) *recorder {
 // checkFollow follows a recording and replays it, and checks what must hold whatever the recording is.
 func checkFollow(t *testing.T, r *recorder) *simulate.Following {
 	t.Helper()
+	defer func() {
+		if p := recover(); p != nil || t.Failed() {
+			t.Logf("%s: %v", r.name, p)
+			if p != nil {
+				panic(p)
+			}
+		}
+	}()
 	begin := time.Now()
 	dev := r.dev
 	reserved, peak := r.segments, r.segments

@@ -170,6 +170,10 @@ func (f *follower) adoptGroup(t int) {
 		}
 	}
 	for ; f.i < last; f.i++ {
+		if f.work > f.patience() {
+			f.i = last
+			return
+		}
 		e := f.event(f.i)
 		if !scored {
 			s.Unscored++

@@ -39,6 +39,7 @@ func (f *follower) emptied() bool {
 	at := f.i
 	f.completeRecorded()
 	burst := f.burst()
+	given := placesOf(burst)
 	k := 0
 	var missing []caching.Action
 	for _, small := range []bool{false, true} {
@@ -53,13 +54,16 @@ func (f *follower) emptied() bool {
 	if k == 0 && len(missing) > 0 {
 		return f.fail("memory given back", showAction(missing[0]), f.show(f.i))
 	}
-	rest := burst[k:]
-	if !f.relabel(missing, rest) {
+	if !f.relabel(missing, burst, given, k) {
 		return false
 	}
-	for _, e := range rest {
-		if r := f.regions.at(e.Addr); r != nil && r.pool != 0 && !f.a.Retired(r.pool) && f.goesWhole(r.pool, rest) {
-			f.retire(at, r.pool)
+	asked := map[uint32]bool{}
+	for _, e := range burst[k:] {
+		if r := f.regions.at(e.Addr); r != nil && r.pool != 0 && !asked[r.pool] && !f.a.Retired(r.pool) {
+			asked[r.pool] = true
+			if f.goesWhole(r.pool, given, k) {
+				f.retire(at, r.pool)
+			}
 		}
 	}
 	now := f.i
@@ -78,11 +82,32 @@ func (f *follower) retire(at int, pool uint32) {
 	f.a.Retire(pool)
 }
 
-// goesWhole says whether everything that a flush would take of a private pool is in the burst.
-func (f *follower) goesWhole(pool uint32, burst []*trace.Event) bool {
+// places finds releases in a burst.
+type places map[caching.Action]int
+
+func placesOf(burst []*trace.Event) places {
+	p := make(places, len(burst))
+	for i, e := range burst {
+		kind := caching.SegmentFree
+		if e.Op == trace.OpSegmentUnmap {
+			kind = caching.SegmentUnmap
+		}
+		p[caching.Action{Kind: kind, Addr: e.Addr, Size: e.Size, Stream: uint32(e.Stream)}] = i
+	}
+	return p
+}
+
+// from says whether a release is in the burst, and where, from the k-th on.
+func (p places) from(k int, x caching.Action) (int, bool) {
+	i, ok := p[x]
+	return i, ok && i >= k
+}
+
+// goesWhole says whether everything that a flush would take of a private pool is in the burst from the k-th on.
+func (f *follower) goesWhole(pool uint32, given places, k int) bool {
 	for _, small := range []bool{true, false} {
 		for _, x := range f.a.Plan(pool, small) {
-			if !containsAction(burst, x) {
+			if _, ok := given.from(k, x); !ok {
 				return false
 			}
 		}
@@ -94,28 +119,31 @@ func (f *follower) goesWhole(pool uint32, burst []*trace.Event) bool {
 // the default pools' are their pool's last; those that do not come at all are still in use by their owner,
 // which is only believed of segments older than the recording, whose taking was not seen. Only segments of
 // which the file does not tell the pool can be moved.
-func (f *follower) relabel(missing []caching.Action, rest []*trace.Event) bool {
+func (f *follower) relabel(missing []caching.Action, burst []*trace.Event, given places, k int) bool {
 	if len(missing) == 0 {
 		return true
 	}
 	for _, x := range missing {
-		if r := f.regions.at(x.Addr); r == nil || r.sure || r.expandable || !r.old && !containsAction(rest, x) {
+		_, in := given.from(k, x)
+		if r := f.regions.at(x.Addr); r == nil || r.sure || r.expandable || !r.old && !in {
 			return f.fail("memory given back", showAction(x), "not given back")
 		}
 	}
 	kept := uint32(0)
 	for _, x := range missing {
+		if f.work += f.a.Len() + len(burst); f.work > f.patience() {
+			return f.fail("memory given back", showAction(x), "not given back")
+		}
 		pool := kept
-		for i, e := range rest {
-			if sameAction(x, e) {
-				pool = f.poolBefore(rest[:i])
-			}
+		at, in := given.from(k, x)
+		if in {
+			pool = f.poolBefore(burst[k:at])
 		}
 		if pool == 0 {
 			pool = f.pools
 			f.pools++
 		}
-		if !containsAction(rest, x) {
+		if !in {
 			kept = pool
 		}
 		f.a.Relabel(x.Addr, pool)
@@ -179,15 +207,6 @@ func (f *follower) collectedNext(pass []caching.Action) bool {
 
 func sameAction(x caching.Action, e *trace.Event) bool {
 	return opOf(x.Kind) == e.Op && x.Addr == e.Addr && x.Size == e.Size && x.Stream == uint32(e.Stream)
-}
-
-func containsAction(events []*trace.Event, x caching.Action) bool {
-	for _, e := range events {
-		if sameAction(x, e) {
-			return true
-		}
-	}
-	return false
 }
 
 func opOf(k caching.ActionKind) trace.Op {
