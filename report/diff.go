@@ -135,9 +135,14 @@ func withEvents(t *trace.Trace, wanted int) []*trace.Device {
 func compareDevices(ta *trace.Trace, da *trace.Device, tb *trace.Trace, db *trace.Device) DeviceDiff {
 	all := Options{Limit: -1, Device: -1}
 	d := DeviceDiff{A: ProfileOf(ta, da, all), B: ProfileOf(tb, db, all), Step: -1}
-	d.alignSteps()
-	d.Stacks, d.Unchanged = CompareStacks(&d.A.Profile, &d.B.Profile)
 	d.Requests = sameRequests(d.A.Analysis.Follow.Requests, d.B.Analysis.Follow.Requests)
+	d.alignSteps()
+	if d.Requests.Same {
+		// The allocators may differ about the moment of the peak; the programs do not.
+		d.Step = -1
+		d.A.countAt(counterpart(d.B.Analysis, d.A.Analysis, d.B.Analysis.PeakAllocated.Event))
+	}
+	d.Stacks, d.Unchanged = CompareStacks(&d.A.Profile, &d.B.Profile)
 	d.Settings = settingDeltas(d.A.Settings.String(), d.B.Settings.String())
 	d.Cause = d.findCause()
 	return d

@@ -334,7 +334,9 @@ func TestDiffRecordings(t *testing.T) {
 		{"dynamic_batch", "c1", "No stack changed"},
 		{"dynamic_batch", "c2", "No stack changed"},
 		{"dynamic_batch", "c3", "No stack changed"},
+		{"resnet_train", "c1", "No stack changed"}, // the allocator's peak is at another moment
 		{"resnet_train", "c2", "No stack changed"},
+		{"resnet_train", "c3", "No stack changed"},
 		{"raw_empty", "c3", "No stack changed"},
 	} {
 		d := compare(t, open(c.workload+".c0"), open(c.workload+"."+c.setting))

@@ -83,6 +83,27 @@ func (r *requestReader) next() (asked, bool) {
 	return asked{}, false
 }
 
+// counterpart is the event of another recording of the same requests that answers to one of this; -1 is before
+// the first in both.
+func counterpart(of, in *Device, event int) int {
+	if event < 0 {
+		return -1
+	}
+	r := newRequestReader(of.Follow.Requests)
+	n := 0
+	for {
+		if _, ok := r.next(); !ok || r.at > event+1 {
+			break
+		}
+		n++
+	}
+	r = newRequestReader(in.Follow.Requests)
+	for range n {
+		r.next()
+	}
+	return r.at - 1
+}
+
 // Cause splits the difference in reserved memory into what the settings did and what the requests did, by
 // replaying each run's requests from an empty cache. Bytes.
 type Cause struct {

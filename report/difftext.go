@@ -104,13 +104,19 @@ func (d *DeviceDiff) stackAnswer() string {
 	if n := len(groups) - 1; n > 0 {
 		by += fmt.Sprintf(" and %s", plural(n, "other place"))
 	}
+	if d.Step >= 0 {
+		by = fmt.Sprintf("in step %d, where B has its peak, %s", d.Step, by)
+	}
+	how := "rose"
 	switch {
+	case !slices.ContainsFunc(groups, func(g changedPlace) bool { return !slices.Equal(g.kinds, []ChangeKind{Moved}) }):
+		return "no stack holds more or less at most, but the peak is at another moment"
 	case a == b:
 		return fmt.Sprintf("peak allocated is the same, %s, but %s changed", MiB(b), by)
-	case b > a:
-		return fmt.Sprintf("peak allocated rose by %s%s to %s: %s", MiB(b-a), inPercent(a, b), MiB(b), by)
+	case b < a:
+		how = "fell"
 	}
-	return fmt.Sprintf("peak allocated fell by %s%s to %s: %s", MiB(a-b), inPercent(a, b), MiB(b), by)
+	return fmt.Sprintf("peak allocated %s by %s%s to %s: %s", how, MiB(abs(b-a)), inPercent(a, b), MiB(b), by)
 }
 
 func inPercent(a, b int64) string {
