@@ -8,14 +8,13 @@ import (
 	"io"
 )
 
-// Reader reads lines. A line that does not fit in the input's buffer comes empty.
+// Reader reads lines. One that does not fit in the input's buffer comes as a single zero byte, which no text has.
 type Reader struct {
 	in     *bufio.Reader
 	Number int   // of the line that was read last, from 1
 	Start  int64 // where it begins
 	Offset int64 // behind it
 	Cut    bool  // the last line has no end
-	Long   int   // lines that did not fit
 }
 
 // New reads from in, whose buffer bounds the length of lines.
@@ -30,8 +29,7 @@ func (r *Reader) Next() ([]byte, error) {
 	r.Start = r.Offset
 	r.Offset += int64(len(line))
 	if errors.Is(err, bufio.ErrBufferFull) {
-		r.Long++
-		for line = nil; errors.Is(err, bufio.ErrBufferFull); {
+		for line = []byte{0}; errors.Is(err, bufio.ErrBufferFull); {
 			var more []byte
 			more, err = r.in.ReadSlice('\n')
 			r.Offset += int64(len(more))
