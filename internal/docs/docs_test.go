@@ -74,7 +74,7 @@ func check(vramscope mainFunc, list []command) (changes []change, faults []strin
 	for i, c := range list {
 		var got []string
 		switch name, _, _ := strings.Cut(c.text, " "); {
-		case name == "vramscope":
+		case name == "vramscope", name == "bin/vramscope":
 			out, code, err := execute(vramscope, c.text)
 			if err != nil {
 				faults = append(faults, fmt.Sprintf("%d: %s: %v", c.line, c.text, err))
