@@ -275,7 +275,31 @@ func (f *follower) begin(s *initialState) {
 			f.now.Allocated += b.Size
 		}
 	}
+	f.now.Reserved += f.directBefore()
 	f.out.PeakAllocated, f.out.PeakReserved = f.now.Allocated, f.now.Reserved
+}
+
+// directBefore is what blocks older than the recording took of the driver by themselves. Which pool they are
+// of shows when they are freed.
+func (f *follower) directBefore() int64 {
+	if len(f.dev.PoolInfo) == 0 {
+		return 0
+	}
+	old := map[trace.BlockID]bool{}
+	for _, b := range f.out.Requests.Initial {
+		old[b.ID] = b.State == trace.BlockLive
+	}
+	n := int64(0)
+	for _, e := range f.dev.Events.All() {
+		if len(old) == 0 {
+			break
+		}
+		if e.Op == trace.OpFree && old[e.Block] {
+			n += f.direct(e)
+			delete(old, e.Block)
+		}
+	}
+	return n
 }
 
 // count brings the figures of the recording up to the events that are done.
@@ -289,11 +313,13 @@ func (f *follower) count() {
 					f.out.Sizes[e.Block] = f.sizeOf(e)
 				}
 				f.now.Allocated += f.out.Sizes[e.Block]
+				f.now.Reserved += f.direct(e)
 				f.seen = max(f.seen, int(e.Block))
 			}
 		case trace.OpFreeRequested, trace.OpFree:
 			if int(e.Block) < len(f.out.Sizes) {
 				f.now.Allocated -= f.out.Sizes[e.Block]
+				f.now.Reserved -= f.direct(e)
 			}
 		case trace.OpSegmentAlloc, trace.OpSegmentMap:
 			f.now.Reserved += e.Size
@@ -307,6 +333,14 @@ func (f *follower) count() {
 			f.opt.Each(f.counted, e, f.now)
 		}
 	}
+}
+
+// direct is how much the block of an event takes of the driver by itself: all of it if it is of no pool.
+func (f *follower) direct(e *trace.Event) int64 {
+	if int(e.Pool) < len(f.dev.PoolInfo) && f.dev.PoolInfo[e.Pool].Direct {
+		return f.out.Sizes[e.Block]
+	}
+	return 0
 }
 
 // sizeOf is what a block takes that the model did not place: of another allocator nobody knows how it rounds.
