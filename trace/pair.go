@@ -12,7 +12,8 @@ import (
 // Blocks of the final state that are not free get their ids as well.
 //
 // A source calls it once for each device, after Rewind if it has segments. What does not fit together
-// becomes warnings.
+// becomes warnings. Frees that must have been, but are missing, are put in: nobody has to count twice what lay
+// at one address, and what lives after the last event is in the final state.
 func Pair(d *Device) {
 	bound(d)
 	p := pairing{d: d, live: newAddrTable()}
@@ -22,6 +23,7 @@ func Pair(d *Device) {
 	p.final()
 	p.settle()
 	p.warn()
+	p.insert()
 }
 
 type pairing struct {
@@ -30,6 +32,7 @@ type pairing struct {
 	ops  [numOps]int
 	next BlockID
 	old  []oldBlock // candidates for Initial.Blocks
+	gone []lostFree // in the order of events
 
 	twice, unasked, atLive, lost, state, unmatched fault
 }
@@ -99,6 +102,7 @@ func (p *pairing) run() {
 			s, ok := p.live.insert(e.Addr)
 			if ok {
 				p.atLive.add(i)
+				p.lose(s, p.requestOf(i))
 			}
 			*s = liveBlock{addr: e.Addr, id: p.next, state: BlockLive}
 			e.Block = p.next
@@ -109,6 +113,7 @@ func (p *pairing) run() {
 				*s = liveBlock{addr: e.Addr, id: p.before(i, e, BlockLive)}
 			} else if s.state == BlockPending {
 				p.twice.add(i)
+				continue
 			}
 			s.state = BlockPending
 			e.Block = s.id
@@ -124,6 +129,7 @@ func (p *pairing) run() {
 			}
 			if e.Op == OpFreeCompleted && s.state == BlockLive {
 				p.unasked.add(i)
+				e.Op = OpFree
 			}
 			e.Block = s.id
 			p.live.remove(s)
@@ -185,6 +191,7 @@ func (p *pairing) final() {
 	}
 	if extra := p.live.n - matched; extra > 0 {
 		p.lost = fault{n: extra, first: -1}
+		p.loseRest()
 	}
 }
 
@@ -208,6 +215,7 @@ func (p *pairing) settle() {
 		p.d.Initial.Blocks = append(p.d.Initial.Blocks, b.Block)
 	}
 	if n > 0 {
+		p.gone = slices.DeleteFunc(p.gone, func(g lostFree) bool { return refused[g.block.id] })
 		for _, e := range p.d.Events.All() {
 			if e.Block != NoBlock && refused[e.Block] {
 				e.Block = NoBlock

@@ -86,6 +86,7 @@ type Device struct {
 	Streams   []uint64 // handles in ascending order; StreamID indexes it
 	Pools     []Pool   // PoolID indexes it; 0 is the default pool
 	PoolInfo  []PoolInfo
+	Implied   int      // how many of Events are not in the file, but must have been: missing frees
 	NumBlocks int      // block ids are below this
 	Initial   State    // what existed before the first event
 	Final     State    // what existed when the file was written
