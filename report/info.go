@@ -226,10 +226,14 @@ func (p *page) infoDevice(t *trace.Trace, d DeviceInfo) {
 
 // mostOf is the most that a series of a device ever was, -1 if there is none.
 func mostOf(d *trace.Device, q trace.Quantity) int64 {
+	most := int64(-1)
 	if s := trace.FindSeries(d.Series, q); s != nil && s.Samples > 0 {
-		return s.Max
+		most = s.Max
 	}
-	return -1
+	if s := trace.FindSeries(d.Series, trace.LifetimePeak); s != nil && q == trace.Allocated {
+		most = max(most, s.Max)
+	}
+	return most
 }
 
 func showWarning(w trace.Warning) string {

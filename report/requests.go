@@ -31,6 +31,13 @@ func withoutEvents(dev *trace.Device) Device {
 		d.PeakAllocated.Allocated, d.PeakAllocated.Time = s.Max, s.MaxAt
 		d.End.Allocated = s.Last()
 	}
+	if s := trace.FindSeries(dev.Series, trace.LifetimePeak); s != nil && s.Max > d.PeakAllocated.Allocated {
+		d.PeakAllocated.Allocated, d.PeakAllocated.Time = s.Max, s.MaxAt
+	}
+	if dev.Content == trace.Samples && len(dev.Final.Groups) > 0 {
+		l := LiveOf(dev)
+		d.PeakAllocated.Holders = Holders{ByStack: l.ByStack, Unattributed: l.Unattributed, Unknown: int(l.Unknown)}
+	}
 	if s := trace.FindSeries(dev.Series, trace.AllocatorReserved); s != nil && s.Samples > 0 {
 		d.PeakReserved.Reserved, d.PeakReserved.Time = s.Max, s.MaxAt
 		d.End.Reserved = s.Last()
@@ -82,6 +89,7 @@ func (a *Analysis) withoutEventsJSON(d *Device, j *deviceJSON) {
 	j.PeakAllocated.Bytes, j.PeakAllocated.TimeUS = atLeast(d.PeakAllocated.Allocated, 0), timeOf(d.PeakAllocated.Time)
 	j.PeakReserved.Bytes, j.PeakReserved.TimeUS = atLeast(d.PeakReserved.Reserved, 0), timeOf(d.PeakReserved.Time)
 	j.End.Allocated, j.End.Reserved = atLeast(d.End.Allocated, 0), atLeast(d.End.Reserved, 0)
+	j.PeakAllocated.ByStack = stackList(a.Trace.Stacks, d.PeakAllocated.Holders)
 	if d.Live == nil {
 		return
 	}
@@ -120,6 +128,9 @@ func (a *Analysis) plainDevice(p *page, d *Device) {
 		p.fence()
 		p.series(d.Trace.Series, a.Trace.Source.Clock)
 		p.fence()
+		if h := d.PeakAllocated.Holders; len(h.ByStack) > 0 {
+			a.holders(p, "What is told of the peak", LiveOf(d.Trace).Used, h)
+		}
 		return
 	}
 	a.live(p, d)

@@ -90,7 +90,7 @@ var quantityLabels = map[trace.Quantity]string{
 	trace.ProcessUsed: "processes", trace.BAR1Used: "BAR1", trace.Allocated: "allocated", trace.AllocatorReserved: "reserved by the allocator",
 	trace.Requested: "requested", trace.AllocatorFree: "free in the allocator", trace.LargestFree: "largest free block",
 	trace.Stranded: "free, kept by blocks in use", trace.OfCategory: "categories of tensors", trace.NetOfOperator: "operators, allocated and not freed by themselves",
-	trace.Busy: "device busy", trace.InstanceUsed: "instances (MIG)",
+	trace.LifetimePeak: "allocated, ever", trace.Fragmentation: "free, not in one piece", trace.Busy: "device busy", trace.InstanceUsed: "instances (MIG)",
 }
 
 // showValue shows a value of a quantity.

@@ -31,12 +31,16 @@ const (
 	LargestFree
 	// Stranded is what an allocator holds and does not use, in segments that something in use keeps.
 	Stranded
+	// LifetimePeak is the most that an allocator had handed out, ever.
+	LifetimePeak
 	// OfCategory is what one category of tensors takes.
 	OfCategory
 	// NetOfOperator is what an operator allocated and did not free itself, in all of its calls.
 	NetOfOperator
 	// InstanceUsed is what is used of a part of a device that was split off (MIG).
 	InstanceUsed
+	// Fragmentation is the share of an allocator's free memory that lies outside of the largest free block.
+	Fragmentation
 	// Busy is the share of time in which the device worked.
 	Busy
 	numQuantities
@@ -44,8 +48,8 @@ const (
 
 var quantityNames = [numQuantities]string{
 	"device_used", "device_free", "device_total", "driver_reserved", "process_used", "bar1_used",
-	"allocated", "reserved", "requested", "allocator_free", "largest_free", "stranded", "category", "net_of_operator",
-	"instance_used", "busy",
+	"allocated", "reserved", "requested", "allocator_free", "largest_free", "stranded", "lifetime_peak", "category", "net_of_operator",
+	"instance_used", "fragmentation", "busy",
 }
 
 // String is the name that programs know the quantity by.
@@ -58,7 +62,7 @@ func (q Quantity) String() string {
 
 // Unit is "bytes" or "percent".
 func (q Quantity) Unit() string {
-	if q == Busy {
+	if q == Busy || q == Fragmentation {
 		return "percent"
 	}
 	return "bytes"

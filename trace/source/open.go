@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/vramscope/vramscope/trace"
+	"github.com/vramscope/vramscope/trace/jax"
 	"github.com/vramscope/vramscope/trace/kineto"
 	"github.com/vramscope/vramscope/trace/minimalloc"
 	"github.com/vramscope/vramscope/trace/nsys"
@@ -57,6 +58,7 @@ var sources = [...]source{
 	{name: "STAlloc logs", read: stalloc.Read, named: stalloc.Named},
 	{name: "MiniMalloc lists", read: minimalloc.Read},
 	{name: "NVML logs", read: nvml.Read},
+	{name: "JAX and XProf memory profiles", read: jax.Read},
 	{name: "BFC dumps in logs", read: readLog},
 }
 
