@@ -79,6 +79,7 @@ type infoFileJSON struct {
 	Clock    string           `json:"clock"`
 	Counts   []countJSON      `json:"counts"`
 	Lacks    []lackJSON       `json:"lacks"`
+	Beside   []besideJSON     `json:"beside"`
 }
 
 type infoDeviceJSON struct {
@@ -106,7 +107,7 @@ func WriteInfoJSON(w io.Writer, infos []Info) error {
 	for _, i := range infos {
 		f := infoFileJSON{File: i.File, Format: i.Trace.Source.Format, Producer: known(i.Trace.Source.Producer), Complete: i.Complete,
 			Warnings: Warnings(i.Trace.Warnings), Devices: []infoDeviceJSON{}, Clock: i.Trace.Source.Clock.String(),
-			Counts: countList(i.Trace.Source.Counts), Lacks: lackList(i.Trace.Source.Lacks)}
+			Counts: countList(i.Trace.Source.Counts), Lacks: lackList(i.Trace.Source.Lacks), Beside: besideList(i.Trace)}
 		for _, d := range i.Devices {
 			f.Warnings = append(f.Warnings, Warnings(d.Trace.Warnings)...)
 			f.Devices = append(f.Devices, infoDeviceJSON{
@@ -148,6 +149,7 @@ func WriteInfoText(w io.Writer, infos []Info, style Style) error {
 		for _, d := range i.Devices {
 			p.infoDevice(i.Trace, d)
 		}
+		p.besides(i.Trace)
 		p.fence()
 		for _, x := range i.Trace.Warnings {
 			p.line("- %s", showWarning(x))
@@ -217,7 +219,7 @@ func (p *page) infoDevice(t *trace.Trace, d DeviceInfo) {
 		more = append(more, plural(len(d.Trace.Streams), "stream"))
 	}
 	if len(d.Trace.Pools) > 1 {
-		more = append(more, plural(len(d.Trace.Pools)-1, "private pool"))
+		more = append(more, poolNames(d.Trace))
 	}
 	if len(more) > 0 {
 		p.line("            %s", join(more))

@@ -15,6 +15,7 @@ type analysisJSON struct {
 	Source  sourceJSON   `json:"source"`
 	Devices []deviceJSON `json:"devices"`
 	Lacks   []lackJSON   `json:"lacks"`
+	Beside  []besideJSON `json:"beside"`
 }
 
 type sourceJSON struct {
@@ -113,10 +114,10 @@ type pinJSON struct {
 type oomJSON struct {
 	Event      int    `json:"event"`
 	TimeUS     *int64 `json:"time_us"`
-	Requested  int64  `json:"requested_bytes"`
-	Tried      int64  `json:"tried_bytes"`
+	Requested  *int64 `json:"requested_bytes"`
+	Tried      *int64 `json:"tried_bytes"`
 	Allocated  int64  `json:"allocated_bytes"`
-	Reserved   int64  `json:"reserved_bytes"`
+	Reserved   *int64 `json:"reserved_bytes"`
 	DeviceFree *int64 `json:"device_free_bytes"`
 	Largest    int64  `json:"largest_free_bytes"`
 	Verdict    string `json:"verdict"`
@@ -141,7 +142,7 @@ func (a *Analysis) WriteJSON(w io.Writer) error {
 			Format: a.Trace.Source.Format, Producer: known(a.Trace.Source.Producer), Complete: a.Complete,
 			Warnings: Warnings(a.Trace.Warnings),
 		},
-		Devices: []deviceJSON{}, Lacks: lackList(a.Trace.Source.Lacks),
+		Devices: []deviceJSON{}, Lacks: lackList(a.Trace.Source.Lacks), Beside: besideList(a.Trace),
 	}
 	for i := range a.Devices {
 		d := &a.Devices[i]
@@ -191,8 +192,8 @@ func (a *Analysis) deviceJSON(d *Device) deviceJSON {
 	}
 	for _, o := range d.OOMs {
 		j.OOMs = append(j.OOMs, oomJSON{
-			Event: o.Event, TimeUS: timeOf(o.Time), Requested: o.Requested, Tried: o.Tried, Allocated: o.Allocated,
-			Reserved: o.Reserved, DeviceFree: atLeast(o.DeviceFree, 1), Largest: o.LargestFree, Verdict: o.Verdict, Why: o.Why,
+			Event: o.Event, TimeUS: timeOf(o.Time), Requested: atLeast(o.Requested, 1), Tried: atLeast(o.Tried, 1), Allocated: o.Allocated,
+			Reserved: d.reservedThen(&o), DeviceFree: atLeast(o.DeviceFree, 1), Largest: o.LargestFree, Verdict: o.Verdict, Why: o.Why,
 			ByStack: stackList(stacks, o.Holders),
 		})
 	}

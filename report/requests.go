@@ -97,8 +97,8 @@ func (a *Analysis) withoutEventsJSON(d *Device, j *deviceJSON) {
 	j.End.ByStack = stackList(a.Trace.Stacks, d.End.Holders)
 	if f := d.Live.Failed; f != nil {
 		verdict, why := d.Live.judge(d.Trace)
-		j.OOMs = append(j.OOMs, oomJSON{TimeUS: timeOf(f.Time), Requested: f.Requested, Tried: f.Requested, Allocated: d.Live.Used,
-			Reserved: d.Live.Held, Largest: d.Live.LargestFree, Verdict: verdict, Why: why, ByStack: []stackJSON{}})
+		j.OOMs = append(j.OOMs, oomJSON{TimeUS: timeOf(f.Time), Requested: atLeast(f.Requested, 1), Tried: atLeast(f.Requested, 1), Allocated: d.Live.Used,
+			Reserved: atLeast(d.Live.Held, 1), Largest: d.Live.LargestFree, Verdict: verdict, Why: why, ByStack: []stackJSON{}})
 	}
 	if d.Live.Held > 0 {
 		j.Fragmentation = &fragmentationJSON{Stranded: d.Live.Free, Largest: d.Live.LargestFree, PinnedBy: []pinJSON{}}
@@ -186,7 +186,11 @@ func (a *Analysis) requestsDevice(p *page, d *Device) {
 	most := d.PeakAllocated.Allocated
 	line := fmt.Sprintf("Peak %s allocated", Bytes(most))
 	if held := d.reserved(&d.PeakReserved); held != nil {
-		line += fmt.Sprintf(", %s reserved by the allocator's own count: %s (%s) more than was ever in use", Bytes(*held), Bytes(*held-most), percent(*held-most, *held))
+		whose := "reserved by the allocator's own count"
+		if len(d.Trace.PoolInfo) > 0 && d.Trace.PoolInfo[0].Direct {
+			whose = "taken from the driver"
+		}
+		line += fmt.Sprintf(", %s %s: %s (%s) more than was ever in use", Bytes(*held), whose, Bytes(*held-most), percent(*held-most, *held))
 	}
 	p.line("%s", p.bold(line+"."))
 	for i, o := range d.OOMs {
@@ -194,7 +198,7 @@ func (a *Analysis) requestsDevice(p *page, d *Device) {
 			p.line("And %s after that.", plural(len(d.OOMs)-i, "failure"))
 			break
 		}
-		p.line("%s", p.bold(fmt.Sprintf("Ran out of memory%s: asked %s, with %s in use.", d.when(o.Event), Bytes(o.Requested), Bytes(o.Allocated))))
+		p.line("%s", p.bold(fmt.Sprintf("Ran out of memory%s: asked %s, with %s in use.", d.when(o.Event), amountAsked(o.Requested), Bytes(o.Allocated))))
 	}
 	d.helps(p)
 	p.line("")

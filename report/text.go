@@ -59,6 +59,7 @@ func (a *Analysis) WriteText(w io.Writer, style Style) error {
 		p.line("")
 		a.device(p, &a.Devices[i])
 	}
+	p.besides(a.Trace)
 	a.notes(p)
 	if len(a.Trace.Source.Lacks) > 0 {
 		p.line("")

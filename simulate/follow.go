@@ -156,7 +156,9 @@ func Follow(dev *trace.Device, cfg config.Config, opt FollowOptions) *Following 
 	if f.mixed {
 		f.classic = classicAddresses(dev)
 	}
-	f.bases = mappedBases(dev, initial.spaces)
+	if dev.Content == trace.Decisions {
+		f.bases = mappedBases(dev, initial.spaces)
+	}
 	model.DeviceTotal = deviceTotal(f.bases)
 	f.a = caching.New((*recordedDriver)(f), model)
 	f.pools = uint32(max(1, len(dev.Pools)))
@@ -190,6 +192,9 @@ func Follow(dev *trace.Device, cfg config.Config, opt FollowOptions) *Following 
 
 // kinds looks over the recording for what decides how it is read.
 func (f *follower) kinds() {
+	if f.dev.Content != trace.Decisions {
+		return // segments are of the driver's pools there, and say nothing of the settings
+	}
 	var classic, expandable bool
 	first := trace.OpNone
 	for _, e := range f.dev.Events.All() {
