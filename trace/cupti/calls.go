@@ -241,7 +241,7 @@ func (r *Recording) laneOf(f *Failure) *lane {
 		}
 	}
 	if len(found) == 0 {
-		return r.newLaneFor(f)
+		return nil // a device of which nothing but a failure is known would look like an empty one
 	}
 	if f.Thread != 0 {
 		thread := r.ranges.thread(f.Thread)
@@ -259,22 +259,6 @@ func (r *Recording) laneOf(f *Failure) *lane {
 		best.warn("oom-device-guessed", "calls that were refused memory do not say for which device: they are put where the process last allocated")
 	}
 	return best
-}
-
-// newLaneFor is the lane of a process of which only failures are known.
-func (r *Recording) newLaneFor(f *Failure) *lane {
-	device := int64(0)
-	for _, l := range r.order {
-		if l.process == f.Process {
-			device = l.device
-			break
-		}
-	}
-	l, err := r.lane(laneKey{f.Process, device, f.class})
-	if err != nil {
-		return nil
-	}
-	return l
 }
 
 // before is the time of the last event before another time, -1 if there is none.

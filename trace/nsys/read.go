@@ -6,7 +6,9 @@ package nsys
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/vramscope/vramscope/trace"
@@ -217,4 +219,13 @@ func (f *found) tell(t *trace.Trace) {
 		{What: "the line of code behind an allocation", Instead: "PyTorch: torch.cuda.memory._record_memory_history(), then torch.cuda.memory._dump_snapshot(\"run.pickle\"); other programs: nsys profile --cudabacktrace=all with the rest of the command"},
 		{What: "what a caching allocator did with the memory it took", Instead: "PyTorch: torch.cuda.memory._record_memory_history(), then torch.cuda.memory._dump_snapshot(\"run.pickle\")"},
 	}
+}
+
+// sortedCounts lists counts by what they count.
+func sortedCounts(counts map[string]int) []trace.Count {
+	var out []trace.Count
+	for _, what := range slices.Sorted(maps.Keys(counts)) {
+		out = append(out, trace.Count{What: what, N: counts[what]})
+	}
+	return out
 }

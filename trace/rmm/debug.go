@@ -3,6 +3,7 @@ package rmm
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"io"
 
 	"github.com/vramscope/vramscope/internal/lines"
@@ -61,9 +62,7 @@ func bracket(line []byte) (in, rest []byte, ok bool) {
 
 func readDebug(in *bufio.Reader) (*trace.Trace, error) {
 	l := lines.New(in)
-	d := trace.Device{Content: trace.Requests, Streams: []uint64{0}, Pools: []trace.Pool{{}}}
-	clock := log{columns: bareColumns}
-	n := 0
+	n, failures, first := 0, lines.Tally{}, ""
 	for {
 		line, err := l.Next()
 		if err == io.EOF {
@@ -72,36 +71,46 @@ func readDebug(in *bufio.Reader) (*trace.Trace, error) {
 		if err != nil {
 			return nil, err
 		}
-		ns, text, ok := debugLine(lines.Trim(line))
+		_, text, ok := debugLine(lines.Trim(line))
 		if !ok {
 			continue
 		}
 		n++
-		at := clock.time(&row{time: ns})
 		if bytes.Contains(text, []byte("[FAILURE")) {
-			d.Events.Append(trace.Event{Time: at, Size: upstream(text), Block: trace.NoBlock, Op: trace.OpOOM})
+			if failures.Add(l.Number); failures.N == 1 {
+				first = failure(text)
+			}
 		}
 	}
 	t := &trace.Trace{Stacks: trace.NewStacks(), Settings: trace.Settings{MaxSplitSize: -1}}
 	t.Source = trace.Source{Format: "RMM debug log", Bytes: l.Offset, Clock: trace.ClockDay,
-		Counts: []trace.Count{{What: "lines", N: n}, {What: "failures", N: d.Events.Len()}},
+		Counts: []trace.Count{{What: "lines", N: n}, {What: "failures", N: failures.N}},
 		Lacks:  append([]trace.Lack{{What: "allocations and frees", Instead: makeLog}}, lacks()...)}
 	t.Warnings = append(t.Warnings, trace.Warning{Code: "no-events", Count: 1, First: -1,
 		Message: "this is RMM's debug log, which has no allocations and frees; the CSV has: " + makeLog})
-	if d.Events.Len() > 0 {
-		trace.Pair(&d)
-		t.Devices = append(t.Devices, d)
+	if failures.N > 0 {
+		t.Warnings = append(t.Warnings, trace.Warning{Code: "oom", Count: failures.N, First: -1,
+			Message: fmt.Sprintf("allocations failed, the first in line %d%s", failures.First, first)})
 	}
 	return t, nil
 }
 
-// upstream is how many bytes a pool asked of its upstream in vain, 0 if the text does not say.
-func upstream(text []byte) int64 {
+// failure says what a pool asked of its upstream in vain, and why.
+func failure(text []byte) string {
 	_, text, ok := bytes.Cut(text, []byte("[Upstream "))
 	if !ok {
-		return 0
+		return ""
 	}
-	digits, _, _ := bytes.Cut(text, []byte("B]"))
-	n, _ := lines.Whole(digits)
-	return n
+	digits, text, _ := bytes.Cut(text, []byte("B]"))
+	n, ok := lines.Whole(digits)
+	if !ok {
+		return ""
+	}
+	out := fmt.Sprintf(": the pool asked for %d bytes", n)
+	for _, known := range []string{"maximum pool size exceeded", "failed to allocate", "out of memory"} {
+		if bytes.Contains(text, []byte(known)) {
+			return out + ", " + known
+		}
+	}
+	return out
 }

@@ -52,6 +52,7 @@ var sources = [...]source{
 	{name: "PyTorch snapshots", read: torch.Read},
 	{name: "torch.profiler traces", read: kineto.Read},
 	{name: "Nsight Systems exports", read: nsys.ReadLines},
+	{name: "Nsight Systems exports", read: nsys.ReadStats},
 	{read: nsys.ReadClosed},
 	{name: "nvprof profiles", read: nvprof.ReadText},
 	{name: "RMM logs", read: rmm.Read, named: rmm.Named},
