@@ -9,8 +9,9 @@ type Trace struct {
 	Settings Settings
 	Warnings []Warning // about the file as a whole; a device has its own
 
-	// Beside is memory that is not a device's, or not surely: pinned host memory, managed memory that may be
-	// on either side. An entry is one kind, with its name in Name and Index -1. No total of a device counts it.
+	// Beside is memory that is not a device's, or not surely, or that nobody allocates: pinned host memory,
+	// managed memory that may be on either side, static variables of modules. An entry is one kind, with its
+	// name in Name and Index -1. No total of a device counts it.
 	Beside []Device
 }
 

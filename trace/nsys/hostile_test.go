@@ -189,3 +189,32 @@ func FuzzDatabase(f *testing.F) {
 		}
 	})
 }
+
+// The same of JSON lines, which hold what programs printed and what processes are called.
+func TestPrivacyOfLines(t *testing.T) {
+	text := `{"data":["` + secret + `","cudaMalloc_v3020","/home/` + secret + `/run"],"files":[{"GlobalProcessId":"1","FileName":0,"Content":2}],"` + secret + `":1}
+{"Type":27,"CommEvent":{"Timestamp":"1","Commname":"` + secret + `","WorkDir":"/home/` + secret + `"}}
+{"Type":49,"DiagnosticEvent":{"Text":"events dropped on ` + secret + `"}}
+{"Type":48,"TraceProcessEvent":{"startNs":"1","endNs":"2","correlationId":5,"eventClass":0,"name":"0","returnValue32":2,"globalTid":"11744051300"}}
+{"Type":117,"CudaMemoryUsageEvent":{"startNs":"2","globalPid":"11744051200","deviceId":0,"address":"4096","bytes":"700","memKind":2,"type":"allocation","name":"` + secret + `","correlationId":5}}
+` + secret + `
+`
+	tr := read(t, text)
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "%+v\n", tr)
+	for id := range tr.Stacks.Len() {
+		fmt.Fprintln(&out, tr.Stacks.Stack(trace.StackID(id)))
+	}
+	a := report.Analyze("x", tr, report.Options{Limit: -1, Device: -1})
+	for _, err := range []error{a.WriteText(&out, report.Style{}), a.WriteJSON(&out)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if strings.Contains(out.String(), secret) {
+		t.Errorf("the outputs have what nobody should see:\n%s", out.String())
+	}
+	if !strings.Contains(codes(tr.Warnings), "events-lost×1") || !strings.Contains(codes(tr.Warnings), "bad-line×1") {
+		t.Errorf("%v", tr.Warnings)
+	}
+}

@@ -216,10 +216,13 @@ func (f *found) tell(t *trace.Trace) {
 		warn("no-memory-events", message, 1)
 	}
 	t.Source.Lacks = []trace.Lack{
-		{What: "the line of code behind an allocation", Instead: "PyTorch: torch.cuda.memory._record_memory_history(), then torch.cuda.memory._dump_snapshot(\"run.pickle\"); other programs: nsys profile --cudabacktrace=all with the rest of the command"},
-		{What: "what a caching allocator did with the memory it took", Instead: "PyTorch: torch.cuda.memory._record_memory_history(), then torch.cuda.memory._dump_snapshot(\"run.pickle\")"},
+		{What: "the line of code behind an allocation", Instead: snapshotLines + "; other programs: nsys profile --cudabacktrace=all with the rest of the command"},
+		{What: "what an allocator did inside the memory that it took from the driver", Instead: snapshotLines},
 	}
 }
+
+// snapshotLines are what makes a recording of PyTorch's allocator.
+const snapshotLines = `torch.cuda.memory._record_memory_history(), then torch.cuda.memory._dump_snapshot("run.pickle")`
 
 // sortedCounts lists counts by what they count.
 func sortedCounts(counts map[string]int) []trace.Count {

@@ -252,7 +252,7 @@ func (r *database) producer() string {
 }
 
 func lacks() []trace.Lack {
-	return []trace.Lack{{What: "the line of code behind an allocation", Instead: "PyTorch: torch.cuda.memory._record_memory_history(), then torch.cuda.memory._dump_snapshot(\"run.pickle\"); other programs: nsys profile --cudabacktrace=all with --cuda-memory-usage=true"}}
+	return []trace.Lack{{What: "the line of code behind an allocation", Instead: "torch.cuda.memory._record_memory_history(), then torch.cuda.memory._dump_snapshot(\"run.pickle\"); other programs: nsys profile --cudabacktrace=all with --cuda-memory-usage=true"}}
 }
 
 // countsOf lists how often functions were called, by name.
