@@ -32,6 +32,7 @@ type Device struct {
 	PeakReserved  Peak
 	End           Peak
 	Fragmentation allocators.Fragmentation // at the reserved peak
+	Fragmented    bool                     // Fragmentation and PinnedBy are known: the model had as much reserved then as the recording
 	PinnedBy      []Pin                    // segments that small live blocks keep, the most wasteful first
 	OOMs          []OOM
 	Help          []Help
@@ -69,7 +70,7 @@ func Analyze(file string, t *trace.Trace, o Options) *Analysis {
 			continue
 		}
 		d := analyzeDevice(t, &t.Devices[i], cfg, o)
-		a.Complete = a.Complete && (d.Follow == nil || !d.Follow.Truncated)
+		a.Complete = a.Complete && (d.Follow == nil || !d.Follow.Truncated) && !contradicts(&t.Devices[i])
 		a.Devices = append(a.Devices, d)
 	}
 	return a
@@ -79,6 +80,7 @@ func Analyze(file string, t *trace.Trace, o Options) *Analysis {
 type peaks struct {
 	from, to            int
 	allocated, reserved moment
+	raised              bool // the event before this one raised reserved to a new peak
 	failed              []OOM
 	held                *trace.Series // what the allocator had reserved by its own count, nil if that is in the events
 }
@@ -103,9 +105,12 @@ func (p *peaks) watch(i int, e *trace.Event, now simulate.Now) {
 	if p.allocated.event < 0 || allocated > p.allocated.allocated {
 		p.allocated = moment{i, allocated, reserved}
 	}
-	if p.reserved.event < 0 || reserved > p.reserved.reserved {
+	// The peak of reserved is after the request that raised it: what a segment is taken for is not unused.
+	raised := p.reserved.event < 0 || reserved > p.reserved.reserved
+	if raised || p.raised && e.Op == trace.OpAlloc && reserved == p.reserved.reserved {
 		p.reserved = moment{i, allocated, reserved}
 	}
+	p.raised = raised && e.Op.IsSegment()
 }
 
 func analyzeDevice(t *trace.Trace, dev *trace.Device, cfg config.Config, o Options) Device {
@@ -121,13 +126,16 @@ func analyzeDevice(t *trace.Trace, dev *trace.Device, cfg config.Config, o Optio
 	d := Device{Index: dev.Index, Trace: dev, Follow: f}
 	last := dev.Events.Len() - 1
 	end := moment{last, f.End.Allocated, f.End.Reserved}
+	if n := recordedReserved(dev); n >= 0 {
+		end.reserved = n
+	}
 	if p.held != nil {
 		end.reserved = p.held.Last()
 	}
-	if start := initialMoment(f); p.from == 0 && (p.allocated.event < 0 || start.allocated > p.allocated.allocated) {
+	if start := initialMoment(f); p.from == 0 && (p.allocated.event < 0 || start.allocated >= p.allocated.allocated) {
 		p.allocated = start
 	}
-	if start := initialMoment(f); p.from == 0 && (p.reserved.event < 0 || start.reserved > p.reserved.reserved) {
+	if start := initialMoment(f); p.from == 0 && (p.reserved.event < 0 || start.reserved >= p.reserved.reserved) {
 		p.reserved = start
 	}
 	d.PeakAllocated = d.peak(p.allocated)
@@ -147,7 +155,7 @@ func analyzeDevice(t *trace.Trace, dev *trace.Device, cfg config.Config, o Optio
 		d.OOMs[i].Holders = d.holders(d.OOMs[i].Event)
 	}
 	if o.Replay && (dev.Content == trace.Decisions || p.held != nil) {
-		d.Help = d.help(o)
+		d.Help = d.help()
 	}
 	d.Steps = simulate.Steps(t, dev, o.Step)
 	d.Growth = f.Growth(d.Steps)

@@ -130,6 +130,7 @@ type helpJSON struct {
 	Conf      string `json:"conf"`
 	Completed bool   `json:"completed"`
 	Peak      int64  `json:"peak_reserved_bytes"`
+	Instead   int64  `json:"instead_of_bytes"`
 	Prefix    bool   `json:"prefix"`
 }
 
@@ -216,6 +217,9 @@ func (a *Analysis) decisionsJSON(d *Device, j *deviceJSON) {
 	j.Steps, j.Leaks, j.Growth = a.stepsAndLeaks(d)
 	for _, s := range a.Settings {
 		j.Settings.Findings = append(j.Settings.Findings, s.Message)
+	}
+	if !d.Fragmented {
+		return
 	}
 	j.Fragmentation = &fragmentationJSON{
 		Stranded: d.Fragmentation.Stranded, Cached: d.Fragmentation.Cached, Rounding: d.Fragmentation.Rounding,

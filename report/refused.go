@@ -79,41 +79,76 @@ func inPieces(o OOM, limit int64) string {
 	return fmt.Sprintf("; %s of what it held were free, in pieces of at most %s", Bytes(o.Unusable()), Bytes(o.LargestFree))
 }
 
-// Help is a change that was tried by replaying the recording.
+// Help is a change of the settings that was tried by replaying the recording.
 type Help struct {
 	Conf      string
 	Completed bool
 	Peak      int64 // reserved bytes
+	Instead   int64 // reserved bytes that it compares with: the recording's, or a replay's from where it begins
 	Prefix    bool  // the recording ends where it ran out: what would have come after is not in it
 }
 
 const worthTrying = 5 // percent of the reserved peak that must be lost before a replay is made
 
-// help replays with expandable segments where memory was lost or ran out, since that is what most can
-// change without knowing more.
-func (d *Device) help(o Options) []Help {
+// help replays under what most can change without knowing more, where memory was lost or ran out: with
+// expandable segments, and without the settings that were made. The better one is kept.
+func (d *Device) help() []Help {
 	f := d.Follow
-	lost := d.PeakReserved.Reserved - d.PeakReserved.Allocated
-	if f.Config.Expandable || len(d.OOMs) == 0 && lost*100 < d.PeakReserved.Reserved*worthTrying {
+	lost := d.PeakReserved.Reserved - d.PeakAllocated.Allocated
+	if d.Trace.Events.Len() == 0 || len(d.OOMs) == 0 && lost*100 < d.PeakReserved.Reserved*worthTrying {
 		return nil
 	}
-	if d.Trace.Events.Len() == 0 {
-		return nil
-	}
-	c := f.Config
-	c.Expandable = true
-	w := simulate.WhatIf{Config: c, Limit: f.Bounds.Limit, Memory: f.Bounds.Capacity}
+	w := simulate.WhatIf{Config: f.Config, Limit: f.Bounds.Limit, Memory: f.Bounds.Capacity}
 	if len(d.OOMs) > 0 && w.Limit < 0 && w.Memory == 0 {
 		w.Limit = f.Bounds.Low // a limit there was, and it was no less
 	}
-	run := f.Requests.Once(f.Surroundings(), w)
-	n := len(f.Requests.Failed)
-	return []Help{{
-		Conf:      confText(c),
-		Completed: run.Completed && run.FirstOOM == nil,
-		Peak:      run.Stats.Reserved.Peak,
-		Prefix:    n > 0 && f.Requests.Failed[n-1] >= d.Trace.Events.Len()-1,
-	}}
+	around, instead := f.Surroundings(), d.PeakReserved.Reserved
+	if f.Truncated {
+		around = f.Alike()
+		instead = f.Requests.Once(around, w).Stats.Reserved.Peak
+	}
+	var best *Help
+	for _, c := range helpful(f.Config) {
+		w.Config = c
+		run := f.Requests.Once(around, w)
+		h := Help{
+			Conf:      confText(c),
+			Completed: run.Completed && run.FirstOOM == nil,
+			Peak:      run.Stats.Reserved.Peak,
+			Instead:   instead,
+			Prefix:    f.Requests.Prefix(),
+		}
+		if best == nil || h.Completed && !best.Completed || h.Completed == best.Completed && h.Peak < best.Peak {
+			best = &h
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	return []Help{*best}
 }
 
+// helpful lists the settings to try.
+func helpful(now config.Config) []config.Config {
+	var out []config.Config
+	plain := config.Default()
+	plain.MemoryFraction = now.MemoryFraction
+	expandable := plain
+	expandable.Expandable = true
+	for _, c := range []config.Config{expandable, plain} {
+		if c != now {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// confText is a setting as it is written, and something to read where it is empty.
 func confText(c config.Config) string { return c.String() }
+
+func confName(conf string) string {
+	if conf == "" {
+		return "the default settings"
+	}
+	return conf
+}

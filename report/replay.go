@@ -287,7 +287,7 @@ func (r *Replays) notes(p *page) {
 	if !f.Score.Exact() {
 		notes = append(notes, "the model does not reproduce this recording exactly (vramscope verify): take the figures as estimates")
 	}
-	if n := len(f.Requests.Failed); n > 0 && f.Requests.Failed[n-1] >= r.Events-1 {
+	if f.Requests.Prefix() {
 		notes = append(notes, "the recording ends where it ran out of memory: what the program would have done after that is not in it")
 	}
 	if f.Truncated {
@@ -333,7 +333,7 @@ func (r *Replays) lower() []string {
 	}
 	var out []string
 	for _, l := range r.Source.Lacks {
-		out = append(out, fmt.Sprintf("lower fidelity: a %s does not tell %s; for that: %s", r.Source.Format, l.What, l.Instead))
+		out = append(out, fmt.Sprintf("lower fidelity: this kind of file does not tell %s; for that: %s", l.What, l.Instead))
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"path/filepath"
 
 	"github.com/vramscope/vramscope/trace"
 )
@@ -200,7 +201,7 @@ func (a *Analysis) requestsDevice(p *page, d *Device) {
 		}
 		p.line("%s", p.bold(fmt.Sprintf("Ran out of memory%s: asked %s, with %s in use.", d.when(o.Event), amountAsked(o.Requested), Bytes(o.Allocated))))
 	}
-	d.helps(p)
+	d.helps(p, filepath.Base(a.File))
 	p.line("")
 	a.holders(p, "At the peak"+d.when(d.PeakAllocated.Event), most, d.PeakAllocated.Holders)
 	if held := d.reserved(&d.PeakReserved); held != nil {

@@ -1,9 +1,11 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -117,10 +119,14 @@ func (a *Analysis) device(p *page, d *Device) {
 		return
 	}
 	most, held := d.PeakAllocated.Allocated, d.PeakReserved.Reserved
-	p.line("%s", p.bold(fmt.Sprintf("Peak %s allocated, %s reserved: %s (%s) more than was ever in use.",
-		Bytes(most), Bytes(held), Bytes(held-most), percent(held-most, held))))
+	ever := "more than was ever in use"
+	if d.Follow.Truncated {
+		ever = "more than was in use since recording began"
+	}
+	p.line("%s", p.bold(fmt.Sprintf("Peak %s allocated, %s reserved: %s (%s) %s.",
+		Bytes(most), Bytes(held), Bytes(held-most), percent(held-most, held), ever)))
 	d.failures(p)
-	d.helps(p)
+	d.helps(p, filepath.Base(a.File))
 	p.line("")
 	a.holders(p, "At the peak"+d.when(d.PeakAllocated.Event), d.PeakAllocated.Allocated, d.PeakAllocated.Holders)
 	if len(d.OOMs) > 0 && d.OOMs[0].Holders.ByStack != nil && d.OOMs[0].Allocated != d.PeakAllocated.Allocated {
@@ -161,23 +167,28 @@ func (d *Device) failures(p *page) {
 	}
 }
 
-func (d *Device) helps(p *page) {
+func (d *Device) helps(p *page, file string) {
 	for _, h := range d.Help {
-		gain := d.PeakReserved.Reserved - h.Peak
+		gain := h.Instead - h.Peak
 		prefix := ""
 		if h.Prefix {
 			prefix = ", up to where the recording ends"
 		}
-		switch {
-		case len(d.OOMs) > 0 && h.Completed:
-			p.line("It would have got past that with %s (peak %s reserved, replayed%s).", h.Conf, Bytes(h.Peak), prefix)
-		case len(d.OOMs) > 0:
-			p.line("It runs out of memory with %s as well (replayed).", h.Conf)
-		case gain*100 >= d.PeakReserved.Reserved*2:
-			p.line("With %s it would have reserved %s, %s less (replayed).", h.Conf, Bytes(h.Peak), Bytes(gain))
-		default:
-			p.line("%s would not help: %s reserved (replayed).", h.Conf, Bytes(h.Peak))
+		from := ""
+		if d.Follow.Truncated {
+			from = " from where the recording begins"
 		}
+		switch name := confName(h.Conf); {
+		case len(d.OOMs) > 0 && h.Completed:
+			p.line("It would have got past that with %s (peak %s reserved, replayed%s).", name, Bytes(h.Peak), prefix)
+		case len(d.OOMs) > 0:
+			p.line("It runs out of memory with %s as well (replayed).", name)
+		case gain*100 >= h.Instead*2:
+			p.line("With %s it would have reserved %s instead of %s%s, %s less (replayed).", name, Bytes(h.Peak), Bytes(h.Instead), from, Bytes(gain))
+		default:
+			p.line("With %s it would have reserved %s instead of %s%s (replayed): that does not help.", name, Bytes(h.Peak), Bytes(h.Instead), from)
+		}
+		p.line("More settings: vramscope tune %s · the least memory: vramscope fit %s", file, file)
 	}
 }
 
@@ -193,32 +204,40 @@ func (a *Analysis) holders(p *page, title string, allocated int64, h Holders) {
 		p.line("  %10s  %5s  %7s  %s", Bytes(n), percent(n, allocated), Count(blocks), what)
 	}
 	p.line("  %10s  %5s  %7s  %s", "bytes", "share", "blocks", "where")
+	var rest Holder
 	for i, g := range groups {
-		if i == rows {
-			var rest Holder
-			for _, x := range groups[i:] {
-				rest.Bytes += x.Bytes
-				rest.Blocks += x.Blocks
-			}
-			row(rest.Bytes, fmt.Sprintf("%s more", plural(len(groups)-i, "place")), rest.Blocks)
-			break
+		if i >= rows {
+			rest.Bytes += g.Bytes
+			rest.Blocks += g.Blocks
 		}
+	}
+	folded := groups[:min(rows, len(groups))]
+	add := func(n int64, what string, blocks int) {
+		if n > 0 {
+			folded = append(folded[:len(folded):len(folded)], group{Holder: Holder{Bytes: n, Blocks: blocks}, where: what})
+		}
+	}
+	add(h.Before, "before recording began", h.BeforeBlocks)
+	why := "no call stack was recorded (the backward pass has none)"
+	if len(h.ByStack) == 0 {
+		why = "recorded without call stacks"
+	}
+	add(h.Unattributed, why, h.Unknown)
+	slices.SortStableFunc(folded, func(x, y group) int { return cmp.Compare(y.Bytes, x.Bytes) })
+	for _, g := range folded {
 		row(g.Bytes, g.where, g.Blocks)
 	}
-	if h.Before > 0 {
-		row(h.Before, "before recording began", h.BeforeBlocks)
-	}
-	if h.Unattributed > 0 {
-		why := "no call stack was recorded (the backward pass has none)"
-		if len(h.ByStack) == 0 {
-			why = "recorded without call stacks"
-		}
-		row(h.Unattributed, why, h.Unknown)
+	if rest.Blocks > 0 {
+		row(rest.Bytes, fmt.Sprintf("%s more", plural(len(groups)-rows, "place")), rest.Blocks)
 	}
 	p.fence()
 }
 
 func (d *Device) fragments(p *page, stacks *trace.Stacks) {
+	if !d.Fragmented {
+		p.line("%s: not known, since the recording does not keep to the rules of the allocator.", p.bold("Reserved but not in use at the reserved peak"))
+		return
+	}
 	f := d.Fragmentation
 	p.line("%s: %s", p.bold("Reserved but not in use at the reserved peak"+d.when(d.PeakReserved.Event)),
 		Bytes(f.Stranded+f.Cached+f.Pending))
@@ -226,8 +245,7 @@ func (d *Device) fragments(p *page, stacks *trace.Stacks) {
 	p.line("  %10s  stranded: free, in segments that something in use keeps", Bytes(f.Stranded))
 	p.line("  %10s  cached: whole free segments, which could be given back", Bytes(f.Cached))
 	p.line("  %10s  waiting for other streams", Bytes(f.Pending))
-	p.line("  %10s  rounding: inside blocks in use, more than was asked for", Bytes(f.Rounding))
-	p.line("  %10s  the largest free block", Bytes(f.Largest))
+	p.line("  The largest free block has %s; blocks in use have %s more than was asked for (rounding).", Bytes(f.Largest), Bytes(f.Rounding))
 	p.fence()
 	const shown = 3
 	n := 0

@@ -195,9 +195,6 @@ func (v *Verification) WriteText(w io.Writer, style Style) error {
 			p.line("First difference at event %s: %s.", Count(m.Event), m.What)
 			p.line("  the model:     %s", m.Expected)
 			p.line("  the recording: %s", m.Got)
-			if m.Event >= 0 && m.Event < d.Trace.Events.Len() {
-				p.line("  See the events from there: vramscope analyze %s --from %d --to %d", v.File, m.Event, m.Event+1)
-			}
 		}
 		if s.Repairs > 0 {
 			p.line("- the sizes of %s older than the recording were inferred from later placements", plural(s.Repairs, "block"))

@@ -27,7 +27,7 @@ func (f *follower) explain(t int) {
 			f.i = t + 1
 			return
 		}
-		if f.repair(e) {
+		if f.work <= f.patience() && f.repair(e) {
 			f.explain(t)
 			return
 		}
@@ -35,7 +35,7 @@ func (f *follower) explain(t int) {
 	f.adoptGroup(t)
 }
 
-func (f *follower) reserved() int64 { return f.a.Detail().ReservedBytes[caching.All].Current }
+func (f *follower) reserved() int64 { return f.a.Reserved() }
 
 // explanations lists them, the likeliest first. A burst of releases before new memory is a flush by
 // the request itself if it was refused, and a call of empty_cache if it was not. Where nothing tells,
@@ -156,6 +156,7 @@ func (f *follower) accept(e *trace.Event, reserved int64, x explanation) {
 		}
 	}
 	tried := f.cfg.SegmentSize(f.cfg.RoundSize(e.Size))
+	f.proven(e, tried)
 	if f.bounds.Limit < 0 && f.bounds.Capacity == 0 {
 		if x.emptied && reserved+tried > f.bounds.Low && reserved+tried < f.bounds.High {
 			f.doubtful = true
@@ -167,6 +168,25 @@ func (f *follower) accept(e *trace.Event, reserved int64, x explanation) {
 		f.bounds.High = min(f.bounds.High, reserved+tried)
 	}
 	f.retries = f.a.Detail().NumAllocRetries
+}
+
+// proven raises what a limit was at least: a request that took new memory passed the test of the limit with
+// its whole size, counted on what was held before.
+func (f *follower) proven(e *trace.Event, tried int64) {
+	if e.Op != trace.OpAlloc {
+		return
+	}
+	var taken int64
+	for i := f.i - 1; i >= 0; i-- {
+		n := f.event(i)
+		if n.Op != trace.OpSegmentAlloc && n.Op != trace.OpSegmentMap {
+			break
+		}
+		taken += n.Size
+	}
+	if taken > 0 {
+		f.bounds.Low = max(f.bounds.Low, f.reserved()-taken+tried)
+	}
 }
 
 // failed notes a request that ran out of memory.
@@ -358,7 +378,7 @@ func (f *follower) repair(e *trace.Event) bool {
 		return false
 	}
 	s, ok := f.assumed[addr]
-	more := size - z + config.MinBlock
+	more, before := size-z+config.MinBlock, f.a.Allocated()
 	if !ok || s.extra+more > config.SmallSize || size-more <= config.SmallSize || !f.a.Extend(s.number, more) {
 		return false
 	}
@@ -366,6 +386,7 @@ func (f *follower) repair(e *trace.Event) bool {
 	s.extra += more
 	f.assumed[addr+uint64(more)] = s
 	f.out.Sizes[s.number] += more
+	f.now.Allocated += f.a.Allocated() - before // nothing, if the block is only pending
 	for i := range f.out.Requests.Initial {
 		if b := &f.out.Requests.Initial[i]; uint32(b.ID) == s.number {
 			b.Size += more

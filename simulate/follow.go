@@ -64,7 +64,7 @@ func (s *Score) Exact() bool {
 type FollowOptions struct {
 	Limit  int64 // bytes the process may reserve, negative if not known
 	Memory int64 // bytes the device can give, 0 if not known
-	Until  int   // stop once all events below this number are explained; 0 goes to the end
+	Until  int   // stop once all events below this number are explained; 0 goes to the end, -1 stops before the first
 	// Each is called after each event. May be nil.
 	Each func(event int, e *trace.Event, now Now)
 }
@@ -177,6 +177,11 @@ func Follow(dev *trace.Device, cfg config.Config, opt FollowOptions) *Following 
 		f.seen = max(f.seen, int(b.ID))
 		f.setPool(b.ID, b.Pool)
 	}
+	for _, b := range dev.Final.Blocks {
+		if int(b.ID) < len(f.out.Sizes) && f.out.Sizes[b.ID] == 0 {
+			f.out.Sizes[b.ID] = b.Size // the file tells
+		}
+	}
 	f.hook()
 	f.out.Truncated = len(initial.segments) > 0 || len(initial.blocks) > 0 || dev.Overflow
 	f.begin(initial)
@@ -244,8 +249,11 @@ func (f *follower) event(i int) *trace.Event { return f.dev.Events.At(i) }
 
 func (f *follower) run() {
 	n := f.dev.Events.Len()
-	if f.opt.Until > 0 {
-		n = min(n, f.opt.Until)
+	switch until := f.opt.Until; {
+	case until > 0:
+		n = min(n, until)
+	case until < 0:
+		n = 0
 	}
 	for f.i < n {
 		e := f.event(f.i)
@@ -461,7 +469,7 @@ func (f *follower) cached(e *trace.Event) bool {
 
 // placed notes where a block went.
 func (f *follower) placed(e *trace.Event, r *region) {
-	if _, size, ok := f.a.Block(uint32(e.Block)); ok && int(e.Block) < len(f.out.Sizes) {
+	if _, size, ok := f.a.Block(uint32(e.Block)); ok && int(e.Block) < len(f.out.Sizes) && f.out.Sizes[e.Block] == 0 {
 		f.out.Sizes[e.Block] = size
 	}
 	f.setPool(e.Block, r.pool)
@@ -516,6 +524,7 @@ func (f *follower) finish() {
 	s.Events = f.dev.Events.Len()
 	s.Segments = f.segments
 	s.Retries = !f.doubtful
+	f.out.Bounds.Low, f.out.Bounds.High = f.bounds.Low, f.bounds.High
 	f.out.End = f.now
 	f.out.End.Model = f.a
 	if f.dev.HasFinal && f.dev.Content == trace.Decisions && f.i >= f.dev.Events.Len() && !s.Abandoned {

@@ -9,7 +9,7 @@ import (
 )
 
 // About is the model in one line.
-const About = "offline packing that knows all lifetimes: how low it could have been (with MiniMalloc's problems as the measure)"
+const About = "offline packing into one range of addresses that knows all lifetimes; greedy where blocks are many (MiniMalloc's problem)"
 
 // A Plan is a packing of the requests of one run, by the order in which they are made.
 type Plan struct {

@@ -53,7 +53,7 @@ with some room; --tolerance changes both. Exit code 1 if a rule is broken.
 Where GITHUB_ACTIONS is set, findings are written as annotations and to the job's summary.`,
 		Args: oneFile,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := out.check(); err != nil {
+			if err := out.check(args...); err != nil {
 				return err
 			}
 			policy, err := f.readPolicy()

@@ -34,7 +34,7 @@ steps their peaks are compared step by step. --format markdown is for a pull req
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := out.check(); err != nil {
+			if err := out.check(args...); err != nil {
 				return err
 			}
 			a, err := e.open(args[0])

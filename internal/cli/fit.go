@@ -30,7 +30,7 @@ other processes. A recording that ends where it ran out of memory is the beginni
 run, and the figures hold for that beginning.`,
 		Args: oneFile,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := out.check(); err != nil {
+			if err := out.check(args...); err != nil {
 				return err
 			}
 			specs, err := parseConfs(confs)

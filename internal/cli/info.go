@@ -15,7 +15,7 @@ func newInfo(e *env) *cobra.Command {
 		Short: "What a file is: format, producer, devices, events, span, what is missing",
 		Args:  someFiles,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := out.check(); err != nil {
+			if err := out.check(args...); err != nil {
 				return err
 			}
 			var infos []report.Info

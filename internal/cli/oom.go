@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/vramscope/vramscope/report/oom"
+	"github.com/vramscope/vramscope/trace/source"
 )
 
 func newOOM(e *env) *cobra.Command {
@@ -32,7 +33,7 @@ true. Copies of one message are counted once, with their ranks.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := out.check(); err != nil {
+			if err := out.check(args...); err != nil {
 				return err
 			}
 			file := "-"
@@ -46,6 +47,11 @@ true. Copies of one message are counted once, with their ranks.`,
 			defer r.Close()
 			report, unread := oom.Read(file, r)
 			format := map[string]oom.Format{"text": oom.Text, "json": oom.JSON, "markdown": oom.Markdown}[out.format]
+			if unread == nil && len(report.Findings) == 0 && file != "-" {
+				if t, err := source.Open(file, source.Options{}); err == nil && t.Source.Format != "" {
+					return usageError{fmt.Errorf("%s is no log but a recording (%s): vramscope analyze %s", file, t.Source.Format, file)}
+				}
+			}
 			if unread == nil || len(report.Findings) > 0 {
 				if err := out.write(e.stdout, func(w io.Writer) error { return report.Write(w, format) }); err != nil {
 					return err

@@ -29,8 +29,13 @@ func (o *output) flags(c *cobra.Command) {
 	f.BoolVar(&o.noColor, "no-color", false, "no colour; NO_COLOR does the same")
 }
 
-// check makes sense of the flags.
-func (o *output) check() error {
+// check makes sense of the flags. The output must not be one of the inputs.
+func (o *output) check(inputs ...string) error {
+	for _, in := range inputs {
+		if sameFile(o.file, in) {
+			return usageError{fmt.Errorf("-o %s: this is the file that is read; it would be lost", o.file)}
+		}
+	}
 	if o.json {
 		o.format = "json"
 	}
@@ -47,6 +52,15 @@ func (o *output) check() error {
 // style is how text may look where it goes to.
 func (o *output) style(w io.Writer) report.Style {
 	return report.Style{Markdown: o.format == "markdown", Color: o.format == "text" && o.file == "" && !o.noColor && os.Getenv("NO_COLOR") == "" && isTerminal(w)}
+}
+
+func sameFile(a, b string) bool {
+	if a == "" || b == "" || a == "-" || b == "-" {
+		return false
+	}
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
 func isTerminal(w io.Writer) bool {

@@ -47,7 +47,7 @@ Steps are found from annotations, or from the pattern of the events; --step name
 			return oneFile(c, args)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := out.check(); err != nil {
+			if err := out.check(args...); err != nil {
 				return err
 			}
 			if list {

@@ -29,7 +29,7 @@ Without --limit or --memory the recording is replayed in the memory that it ran 
 as it tells: without a limit, if memory was never refused.`,
 		Args: oneFile,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := out.check(); err != nil {
+			if err := out.check(args...); err != nil {
 				return err
 			}
 			if top < 1 || settings < 1 {

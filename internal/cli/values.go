@@ -26,6 +26,9 @@ func (f *sizeFlag) String() string {
 
 func (f *sizeFlag) Type() string { return "size" }
 
+// smallest is the least size in bytes that is taken for a size of memory, and not for one whose unit is missing.
+const smallest = 64 << 10
+
 // Set parses the flag's text.
 func (f *sizeFlag) Set(s string) error {
 	n, err := simulate.ParseSize(s)
@@ -34,6 +37,9 @@ func (f *sizeFlag) Set(s string) error {
 	}
 	if err != nil {
 		return err
+	}
+	if n < smallest {
+		return fmt.Errorf("%s is %d bytes, too little to be meant; write 12GiB or 500MiB", s, n)
 	}
 	f.value, f.set = n, true
 	return nil
@@ -55,7 +61,10 @@ func eventAt(d *trace.Device, s string) (int, error) {
 		if err != nil || i < 0 {
 			return 0, fmt.Errorf("%q is neither the number of an event nor a time such as +2.5s", s)
 		}
-		return min(i, n), nil
+		if i > n {
+			return 0, fmt.Errorf("there is no event %d: this device has %d", i, n)
+		}
+		return i, nil
 	}
 	after, err := time.ParseDuration(s[1:])
 	if err != nil || after < 0 {

@@ -24,7 +24,7 @@ the recording that memory was refused; with it, it predicts each refusal.
 Exit code 1 if anything differs.`,
 		Args: oneFile,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := out.check(); err != nil {
+			if err := out.check(args...); err != nil {
 				return err
 			}
 			t, err := e.open(args[0])
