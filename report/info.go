@@ -57,7 +57,7 @@ func Inform(file string, t *trace.Trace) Info {
 			if d.Trace.Content == trace.Requests && f.PeakReserved == 0 {
 				d.PeakReserved = mostOf(d.Trace, trace.AllocatorReserved)
 			}
-			info.Complete = info.Complete && !f.Truncated
+			info.Complete = info.Complete && !f.Truncated && !contradicts(d.Trace)
 		}
 		info.Devices = append(info.Devices, d)
 	}

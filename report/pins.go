@@ -24,18 +24,24 @@ type Pin struct {
 // Stranded is what the live blocks keep from being given back.
 func (p Pin) Stranded() int64 { return p.Segment - p.Live }
 
-// fragmentation looks at the memory after an event: by following the recording once more, up to there.
+// fragmentation looks at the memory after an event: by following the recording once more, up to there. Where
+// the recording does not keep to the model's rules, the model may hold other memory then, of which there is
+// nothing to say.
 func (d *Device) fragmentation(cfg config.Config, o Options, event int) {
-	look := func(a *caching.Allocator) {
-		d.Fragmentation = a.Fragmentation()
-		d.PinnedBy = d.pins(a)
+	model := d.Follow.Model
+	if event < d.Trace.Events.Len()-1 {
+		until := event + 1
+		if event < 0 {
+			until = -1
+		}
+		model = simulate.Follow(d.Trace, cfg, simulate.FollowOptions{Limit: o.Limit, Memory: o.Memory, Until: until}).Model
 	}
-	if event >= d.Trace.Events.Len()-1 {
-		look(d.Follow.Model)
+	if model.Reserved() != d.PeakReserved.Reserved || model.Allocated() != d.PeakReserved.Allocated {
 		return
 	}
-	f := simulate.Follow(d.Trace, cfg, simulate.FollowOptions{Limit: o.Limit, Memory: o.Memory, Until: event + 1})
-	look(f.Model)
+	d.Fragmented = true
+	d.Fragmentation = model.Fragmentation()
+	d.PinnedBy = d.pins(model)
 }
 
 // pins lists the segments with free memory in them that something keeps.
