@@ -179,6 +179,27 @@ func TestEdits(t *testing.T) {
 	}
 }
 
+// An edit puts a block in front, so that every request has another number: the packing must be that of the
+// edited requests.
+func TestEditedPacking(t *testing.T) {
+	f := followed(script(t, "a0:4000000 a1:12000000 f1 f0"))
+	e, err := ParseEdit("prealloc=16MiB")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := f.Edit(&trace.Trace{Stacks: stacksOf(1)}, StepList{}, []Edit{e})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Surroundings{initial: &initialState{}, known: true}
+	for _, r := range []*Requests{f.Requests, out.Requests} {
+		run := r.Once(s, WhatIf{Model: "packing", Limit: -1})
+		if !run.Completed || run.Stats.DeviceAllocs != 1 {
+			t.Errorf("%s: %d allocations of the device, want one that holds all", words(r), run.Stats.DeviceAllocs)
+		}
+	}
+}
+
 func withoutStacks(text string) string {
 	for i := 1; i <= 4; i++ {
 		text = strings.ReplaceAll(text, fmt.Sprintf("@%d", i), "")

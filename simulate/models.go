@@ -18,7 +18,7 @@ type Model struct {
 	Name     string
 	What     string // one line
 	Settings bool   // it takes PyTorch's settings
-	make     func(driver allocators.Driver, w WhatIf, s *Surroundings) allocators.Allocator
+	make     func(driver allocators.Driver, w WhatIf, s *Surroundings, r *Requests) allocators.Allocator
 }
 
 // Caching is the name of PyTorch's own allocator.
@@ -26,44 +26,44 @@ const Caching = "caching"
 
 // Models lists them in the order in which they are shown.
 func Models() []Model {
-	arenaOf := func(p arena.Policy) func(allocators.Driver, WhatIf, *Surroundings) allocators.Allocator {
-		return func(d allocators.Driver, _ WhatIf, _ *Surroundings) allocators.Allocator {
+	arenaOf := func(p arena.Policy) func(allocators.Driver, WhatIf, *Surroundings, *Requests) allocators.Allocator {
+		return func(d allocators.Driver, _ WhatIf, _ *Surroundings, _ *Requests) allocators.Allocator {
 			return arena.New(d, arena.Config{Policy: p})
 		}
 	}
 	return []Model{
 		{Caching, "PyTorch's CUDACachingAllocator, with every setting (--conf)", true,
-			func(d allocators.Driver, w WhatIf, s *Surroundings) allocators.Allocator {
+			func(d allocators.Driver, w WhatIf, s *Surroundings, _ *Requests) allocators.Allocator {
 				return caching.New(d, caching.Config{Config: w.Config, Limit: w.Limit, DeviceTotal: s.total})
 			}},
-		{"stream", stream.About, false, func(d allocators.Driver, w WhatIf, _ *Surroundings) allocators.Allocator {
+		{"stream", stream.About, false, func(d allocators.Driver, w WhatIf, _ *Surroundings, _ *Requests) allocators.Allocator {
 			opt := stream.PyTorch()
 			opt.Limit = max(w.Limit, 0)
 			return stream.New(d, opt)
 		}},
-		{"bfc", bfc.About, false, func(d allocators.Driver, w WhatIf, _ *Surroundings) allocators.Allocator {
+		{"bfc", bfc.About, false, func(d allocators.Driver, w WhatIf, _ *Surroundings, _ *Requests) allocators.Allocator {
 			return bfc.New(d, bfc.Config{Limit: max(w.Limit, 0)})
 		}},
-		{"rmm-pool", rmm.PoolAbout, false, func(d allocators.Driver, w WhatIf, _ *Surroundings) allocators.Allocator {
+		{"rmm-pool", rmm.PoolAbout, false, func(d allocators.Driver, w WhatIf, _ *Surroundings, _ *Requests) allocators.Allocator {
 			return rmm.NewPool(d, rmm.PoolConfig{Maximum: max(w.Limit, 0)})
 		}},
-		{"rmm-arena", rmm.ArenaAbout, false, func(d allocators.Driver, w WhatIf, _ *Surroundings) allocators.Allocator {
+		{"rmm-arena", rmm.ArenaAbout, false, func(d allocators.Driver, w WhatIf, _ *Surroundings, _ *Requests) allocators.Allocator {
 			return rmm.NewArena(d, rmm.ArenaConfig{})
 		}},
-		{"rmm-binning", rmm.BinningAbout, false, func(d allocators.Driver, w WhatIf, _ *Surroundings) allocators.Allocator {
+		{"rmm-binning", rmm.BinningAbout, false, func(d allocators.Driver, w WhatIf, _ *Surroundings, _ *Requests) allocators.Allocator {
 			return rmm.NewBinning(d, rmm.BinningConfig{Pool: &rmm.PoolConfig{Maximum: max(w.Limit, 0)}})
 		}},
-		{"buddy", buddy.About, false, func(d allocators.Driver, _ WhatIf, _ *Surroundings) allocators.Allocator {
+		{"buddy", buddy.About, false, func(d allocators.Driver, _ WhatIf, _ *Surroundings, _ *Requests) allocators.Allocator {
 			return buddy.New(d, buddy.Config{})
 		}},
-		{"slab", slab.About, false, func(d allocators.Driver, _ WhatIf, _ *Surroundings) allocators.Allocator {
+		{"slab", slab.About, false, func(d allocators.Driver, _ WhatIf, _ *Surroundings, _ *Requests) allocators.Allocator {
 			return slab.New(d, slab.Config{})
 		}},
 		{"best-fit", arena.About + "; best fit", false, arenaOf(arena.BestFit)},
 		{"first-fit", "the same; first fit", false, arenaOf(arena.FirstFit)},
 		{"next-fit", "the same; next fit", false, arenaOf(arena.NextFit)},
-		{"packing", packing.About, false, func(d allocators.Driver, _ WhatIf, s *Surroundings) allocators.Allocator {
-			return packing.New(d, packing.Config{Plan: s.packed()})
+		{"packing", packing.About, false, func(d allocators.Driver, _ WhatIf, s *Surroundings, r *Requests) allocators.Allocator {
+			return packing.New(d, packing.Config{Plan: s.packed(r)})
 		}},
 	}
 }
@@ -81,33 +81,43 @@ func FindModel(name string) (Model, bool) {
 // mostSearched is up to how many blocks a better packing than the greedy one is searched for.
 const mostSearched = 200
 
-// packed is the best known packing of all blocks of the recording, made once.
-func (s *Surroundings) packed() *packing.Plan {
-	s.packOnce.Do(func() {
-		lives := packing.NewRecorder(0)
-		r := s.requests
-		for _, b := range r.Initial {
-			lives.Malloc(uint32(b.ID), max(b.Requested, 1))
-		}
-		n := len(r.Initial)
-		for _, e := range r.Device.Events.All() {
-			switch e.Op {
-			case trace.OpAlloc:
-				lives.Malloc(uint32(e.Block), e.Size)
-				n++
-			case trace.OpFree, trace.OpFreeCompleted:
-				lives.Free(uint32(e.Block))
-			case trace.OpOOM:
-				spare := uint32(r.Device.NumBlocks)
-				lives.Malloc(spare, e.Size)
-				lives.Free(spare)
+// packed is the best known packing of all blocks of the requests, made once for each: edited ones are others
+// than the recording's. The order is that in which a Player asks.
+func (s *Surroundings) packed(r *Requests) *packing.Plan {
+	s.packing.Lock()
+	defer s.packing.Unlock()
+	if plan, ok := s.plans[r]; ok {
+		return plan
+	}
+	lives := packing.NewRecorder(0)
+	for _, b := range r.Initial {
+		lives.Malloc(uint32(b.ID), max(b.Requested, 1))
+	}
+	n := len(r.Initial)
+	for _, e := range r.Device.Events.All() {
+		switch e.Op {
+		case trace.OpAlloc:
+			lives.Malloc(uint32(e.Block), e.Size)
+			n++
+		case trace.OpFree, trace.OpFreeCompleted:
+			lives.Free(uint32(e.Block))
+		case trace.OpOOM:
+			if e.Size <= 0 {
+				break // not replayed
 			}
+			spare := uint32(r.Device.NumBlocks)
+			lives.Malloc(spare, e.Size)
+			lives.Free(spare)
 		}
-		opt := packing.Options{Nodes: -1}
-		if n <= mostSearched {
-			opt.Nodes = 0
-		}
-		s.plan = lives.Plan(opt)
-	})
-	return s.plan
+	}
+	opt := packing.Options{Nodes: -1}
+	if n <= mostSearched {
+		opt.Nodes = 0
+	}
+	plan := lives.Plan(opt)
+	if s.plans == nil {
+		s.plans = map[*Requests]*packing.Plan{}
+	}
+	s.plans[r] = plan
+	return plan
 }

@@ -48,15 +48,14 @@ type Surroundings struct {
 	known    bool // the driver's rules fit, or nothing contradicts them
 	settings config.Config
 	total    int64
-	requests *Requests
 
-	packOnce sync.Once
-	plan     *packing.Plan
+	packing sync.Mutex // guards plans
+	plans   map[*Requests]*packing.Plan
 }
 
 // Surroundings of a followed recording.
 func (f *Following) Surroundings() *Surroundings {
-	s := &Surroundings{requests: f.Requests, initial: f.initial, known: true, settings: f.Config, total: f.total}
+	s := &Surroundings{initial: f.initial, known: true, settings: f.Config, total: f.total}
 	var held []sim.Range
 	for i, seg := range f.Requests.Device.Initial.Segments {
 		if !seg.Expandable {
@@ -178,7 +177,7 @@ func timings(best sim.Variant) []sim.Variant {
 
 func (r *Requests) play(s *Surroundings, w WhatIf, v sim.Variant) Run {
 	driver := sim.New(v.Config)
-	model := w.model().make(driver, w, s)
+	model := w.model().make(driver, w, s, r)
 	p := &Player{Requests: r, Model: model, Driver: driver, ShiftFrees: v.ShiftFrees, Seed: v.Seed}
 	if len(v.Config.Events) == 0 {
 		p.Driver = nil
