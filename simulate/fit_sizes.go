@@ -238,7 +238,7 @@ func (j *fitting) near(guess int) int64 {
 			}
 			hi = lo
 		}
-		lo = max(lo, j.lower/FitStep*FitStep-FitStep)
+		lo = max(lo, (j.lower-1)/FitStep*FitStep) // less than the lower bound, and never 0 tried, which is no limit
 	} else {
 		for d := int64(1); ; d *= 2 {
 			hi = j.out.Bytes + d*FitStep
