@@ -209,6 +209,11 @@ func (p *Player) shifted() map[int][]trace.BlockID {
 	random := rand.New(rand.NewPCG(p.Seed, 1))
 	due := map[int][]trace.BlockID{}
 	asked := map[trace.BlockID]int{}
+	for _, b := range p.Requests.Initial {
+		if b.State == trace.BlockPending {
+			asked[b.ID] = -1
+		}
+	}
 	events := &p.Requests.Device.Events
 	for i, e := range events.All() {
 		switch e.Op {
