@@ -231,7 +231,7 @@ func (f *follower) loose(moved bool) {
 		if f.releases() {
 			f.completeRecorded()
 		}
-		return f.i == f.end
+		return f.i == f.end || f.fail("memory given back or taken", "nothing", f.show(f.i))
 	}) {
 		f.why = Mismatch{}
 		return
