@@ -95,8 +95,8 @@ func isSmall(seg trace.Segment, blocks []trace.Block) bool {
 	if !seg.Expandable {
 		return seg.Size == config.SmallSegment
 	}
-	for _, b := range blocks {
-		return b.Requested <= config.SmallSize
+	if len(blocks) > 0 {
+		return blocks[0].Requested <= config.SmallSize
 	}
 	return seg.Size%config.DefaultLargeSegment != 0
 }
