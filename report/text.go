@@ -60,6 +60,10 @@ func (a *Analysis) WriteText(w io.Writer, style Style) error {
 	for i := range a.Devices {
 		p.line("")
 		a.device(p, &a.Devices[i])
+		if o := a.Devices[i].Outside; o != nil {
+			p.line("")
+			o.writeText(p, a.Devices[i].Trace)
+		}
 	}
 	p.besides(a.Trace)
 	a.notes(p)

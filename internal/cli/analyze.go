@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/vramscope/vramscope/report"
@@ -15,6 +16,8 @@ func newAnalyze(e *env) *cobra.Command {
 		device, rows  int
 		from, to      string
 		noReplay      bool
+		log           string
+		offset        time.Duration
 		step          string
 	)
 	c := &cobra.Command{
@@ -58,6 +61,15 @@ arithmetic; and, tried by replaying, what would have helped.`,
 				}
 			}
 			a := report.Analyze(args[0], t, o)
+			if log != "" {
+				l, err := e.open(log)
+				if err != nil {
+					return err
+				}
+				if err := a.AddLog(log, l, report.LogOptions{Offset: offset, HasOffset: c.Flags().Changed("nvml-offset")}); err != nil {
+					return &inputError{log, err}
+				}
+			}
 			return out.write(e.stdout, func(w io.Writer) error {
 				if out.format == "json" {
 					return a.WriteJSON(w)
@@ -77,6 +89,8 @@ arithmetic; and, tried by replaying, what would have helped.`,
 	f.StringVar(&from, "from", "", "look for peaks from this event on (a number, or a time such as +2.5s)")
 	f.StringVar(&to, "to", "", "look for peaks up to this event")
 	f.StringVar(&step, "step", "", "annotations whose names match this regular expression are the steps")
+	f.StringVar(&log, "nvml", "", "a `log` of the device's memory to hold against it (nvidia-smi, DCGM, …): what is outside the allocator")
+	f.DurationVar(&offset, "nvml-offset", 0, "what to add to the log's times, instead of finding it")
 	f.BoolVar(&noReplay, "no-replay", false, "do not try what would have helped")
 	return c
 }
