@@ -90,6 +90,9 @@ func (o *output) write(stdout io.Writer, render func(io.Writer) error) error {
 		}
 		return nil
 	}
+	if st, err := os.Stat(o.file); err == nil && !st.Mode().IsRegular() {
+		return o.into(render)
+	}
 	f, err := os.CreateTemp(filepath.Dir(o.file), "."+filepath.Base(o.file)+".*")
 	if err != nil {
 		return outputError{fmt.Errorf("%s: cannot be written: %w", o.file, reason(err))}
@@ -104,6 +107,21 @@ func (o *output) write(stdout io.Writer, render func(io.Writer) error) error {
 	}
 	if err == nil {
 		err = os.Rename(f.Name(), o.file)
+	}
+	if err != nil {
+		return outputError{fmt.Errorf("%s: cannot be written: %w", o.file, reason(err))}
+	}
+	return nil
+}
+
+// into writes to what is no regular file, such as a pipe or /dev/null: that is written to, and never replaced.
+func (o *output) into(render func(io.Writer) error) error {
+	f, err := os.OpenFile(o.file, os.O_WRONLY, 0)
+	if err == nil {
+		err = render(f)
+		if e := f.Close(); err == nil {
+			err = e
+		}
 	}
 	if err != nil {
 		return outputError{fmt.Errorf("%s: cannot be written: %w", o.file, reason(err))}
