@@ -72,7 +72,7 @@ Steps are found from annotations, or from the pattern of the events; --step name
 			if err != nil {
 				return err
 			}
-			d, err := pickDevice(t, device)
+			d, err := pickReplayable(t, device)
 			if err != nil {
 				return &inputError{args[0], err}
 			}
