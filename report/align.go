@@ -88,24 +88,28 @@ const quarter = 15 * time.Minute
 // zone tries the zones that there are, from 14 hours ahead of UTC to 12 hours behind.
 func (a *aligner) zone(s *trace.Series, o *Outside) {
 	var best, second fitness
+	var bestZone, bestLate time.Duration
 	overlaps := 0
+	whole := inSeconds(s.Points)
 	for k := -14 * 4; k <= 12*4; k++ {
-		offset := time.Duration(k) * quarter
-		f := a.fit(s.Points, trace.Time(offset), nil)
+		zone := time.Duration(k) * quarter
+		f, late := a.fitLate(s.Points, zone, whole)
 		if f.samples == 0 {
 			continue
 		}
 		overlaps++
 		alike := !f.better(best) && !best.better(f)
-		if f.better(best) || alike && offset.Abs() < o.Offset.Abs() {
-			best, second, o.Offset = f, best, offset
+		if f.better(best) || alike && zone.Abs() < bestZone.Abs() {
+			best, second, bestZone, bestLate = f, best, zone, late
 		} else if f.better(second) {
 			second = f
 		}
 	}
-	zone := "UTC" + showZone(-o.Offset)
+	o.Offset = bestZone + bestLate
+	zone := "UTC" + showZone(-bestZone)
 	switch {
 	case overlaps == 0:
+		return
 	case overlaps == 1:
 		o.How, o.Sure = "The log's clock shows "+zone+": in no other zone do the two overlap", true
 	case best.quality() > 0.3 && best.gain > 2*second.gain:
@@ -113,6 +117,25 @@ func (a *aligner) zone(s *trace.Series, o *Outside) {
 	default:
 		o.How = "The log's clock is taken to show " + zone + ", which is not certain; --nvml-offset sets another"
 	}
+	if bestLate > 0 {
+		o.How += fmt.Sprintf("; its times are cut to whole seconds, and fit best %s later", Span(bestLate))
+	}
+}
+
+// inSeconds says whether all times are whole seconds: cut, not rounded.
+func inSeconds(points []trace.Point) bool {
+	return !slices.ContainsFunc(points, func(p trace.Point) bool { return p.Time%trace.Time(time.Second) != 0 })
+}
+
+// fitLate is the fit in a zone; of times that are cut to seconds, with the part of a second later that fits best.
+func (a *aligner) fitLate(points []trace.Point, zone time.Duration, whole bool) (best fitness, late time.Duration) {
+	best = a.fit(points, trace.Time(zone), nil)
+	for l := 50 * time.Millisecond; whole && l < time.Second; l += 50 * time.Millisecond {
+		if f := a.fit(points, trace.Time(zone+l), nil); f.better(best) {
+			best, late = f, l
+		}
+	}
+	return best, late
 }
 
 // slide tries all offsets that let the two overlap.
@@ -125,30 +148,47 @@ func (a *aligner) slide(s *trace.Series, o *Outside) {
 	step := max((to-from)/tries, 1_000_000)
 	var best fitness
 	var at trace.Time
+	type tried struct {
+		at trace.Time
+		fitness
+	}
+	var all []tried
 	for offset := from; offset <= to; offset += step {
-		if f := a.fit(points, offset, nil); f.better(best) {
+		f := a.fit(points, offset, nil)
+		all = append(all, tried{offset, f})
+		if f.better(best) {
 			best, at = f, offset
 		}
 	}
 	// Finer, around the best.
+	center := at
 	for step > 1_000_000 {
 		fine := max(step/16, 1_000_000)
-		center := at
-		for offset := center - step; offset <= center+step; offset += fine {
+		for offset := at - step; offset <= at+step; offset += fine {
 			if f := a.fit(s.Points, offset, nil); f.better(best) {
-				best, at = f, offset
+				best, center = f, offset
 			}
 		}
-		step = fine
+		at, step = center, fine
 	}
 	o.Offset = time.Duration(at)
-	switch {
-	case best.quality() > 0.3:
-		o.Sure = true
-		o.How = fmt.Sprintf("The log's times count from another moment: moved by %s, where %.0f %% of the allocator's changes are in the log as well",
-			showOffset(o.Offset), 100*best.quality())
-	default:
-		o.How = fmt.Sprintf("The log's times count from another moment: moved by %s, which is hardly more than a guess; --nvml-offset sets another", showOffset(o.Offset))
+	// Somewhere else the two may fit nearly as well.
+	near := 5 * (last - first) / trace.Time(max(1, len(s.Points)))
+	rivals := 0
+	for _, x := range all {
+		if (x.at-at > near || at-x.at > near) && x.below*4 <= x.samples && 10*x.gain > 7*best.gain {
+			rivals++
+		}
+	}
+	begins, where := time.Duration(first+at-start), "after"
+	if begins < 0 {
+		begins, where = -begins, "before"
+	}
+	o.How = fmt.Sprintf("The log's clock counts from another moment: it is taken to begin %s %s the recording", Span(begins), where)
+	if o.Sure = best.quality() > 0.3 && rivals == 0; o.Sure {
+		o.How += fmt.Sprintf(", where %.0f %% of the allocator's changes are in the log as well", 100*best.quality())
+	} else {
+		o.How += ", which is little more than a guess; --nvml-offset sets another"
 	}
 }
 
@@ -227,6 +267,10 @@ func (a *aligner) nothing(d *trace.Device) error {
 	if !some {
 		return errors.New("the log does not have the memory in use: ask for memory.used")
 	}
+	if length := a.held[len(a.held)-1].at - a.held[0].at; length < last-first && !a.given.HasOffset && a.clock == trace.ClockEpoch &&
+		(a.logClock == trace.ClockEpoch || a.logClock == trace.ClockLocal) && a.within(first, last) {
+		return fmt.Errorf("no sample of the log lies within the recording, which lasts %s: sample more often (nvidia-smi -lms 50)", Span(time.Duration(length)))
+	}
 	const form = "2006-01-02 15:04:05"
 	show := func(t trace.Time) string { return time.Unix(0, int64(t)).UTC().Format(form) }
 	if a.logClock != trace.ClockEpoch && a.logClock != trace.ClockLocal || a.clock != trace.ClockEpoch {
@@ -234,6 +278,18 @@ func (a *aligner) nothing(d *trace.Device) error {
 	}
 	return fmt.Errorf("the log and the recording do not overlap in any zone: the log is from %s to %s by its clock, the recording from %s to %s UTC; --nvml-offset says how far the log's clock is behind",
 		show(first), show(last), show(a.held[0].at), show(a.held[len(a.held)-1].at))
+}
+
+// within says whether the log goes over the recording in some zone.
+func (a *aligner) within(first, last trace.Time) bool {
+	start, end := a.held[0].at, a.held[len(a.held)-1].at
+	for k := -14 * 4; k <= 12*4; k++ {
+		offset := trace.Time(k) * trace.Time(quarter)
+		if first+offset <= start && end <= last+offset {
+			return true
+		}
+	}
+	return false
 }
 
 // showOffset shows an offset with its sign.

@@ -36,7 +36,7 @@ type Device struct {
 	PinnedBy      []Pin                    // segments that small live blocks keep, the most wasteful first
 	OOMs          []OOM
 	Help          []Help
-	Outside       *Outside // beside a log of the device, nil without one
+	Outside       []*Outside // beside logs of the device
 	Steps         simulate.StepList
 	Growth        simulate.Growth
 }

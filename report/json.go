@@ -52,7 +52,7 @@ type deviceJSON struct {
 	Name          *string            `json:"name"`
 	Series        []seriesJSON       `json:"series"`
 	Live          *liveJSON          `json:"live"`
-	Outside       *outsideJSON       `json:"outside"`
+	Outside       []*outsideJSON     `json:"outside"`
 	Warnings      []WarningJSON      `json:"warnings"`
 }
 
@@ -167,7 +167,7 @@ func (a *Analysis) deviceJSON(d *Device) deviceJSON {
 	stacks := a.Trace.Stacks
 	j := deviceJSON{
 		Device: d.Index, Content: contents[d.Trace.Content], Name: known(d.Trace.Name),
-		Series: seriesList(d.Trace.Series, a.Trace.Source.Clock), Live: liveOf(d.Trace), Outside: d.Outside.toJSON(),
+		Series: seriesList(d.Trace.Series, a.Trace.Source.Clock), Live: liveOf(d.Trace), Outside: outsideList(d.Outside),
 		PeakAllocated: peakAllocatedJSON{ByStack: []stackJSON{}}, End: endJSON{ByStack: []stackJSON{}},
 		OOMs: []oomJSON{}, Help: []helpJSON{}, Assumptions: []string{}, Warnings: Warnings(d.Trace.Warnings),
 	}

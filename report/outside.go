@@ -30,6 +30,8 @@ type Outside struct {
 	Sure   bool          // nothing speaks for another one
 	Points []OutsidePoint
 	Below  int // samples at which less was used than held, which cannot be
+
+	Own *Outside // of the process itself, where the log has processes beside the device; nil if not
 }
 
 // OutsidePoint is one sample of the log with what the allocator held then.
@@ -128,8 +130,10 @@ func (a *Analysis) AddLog(file string, log *trace.Trace, o LogOptions) error {
 			failed = cmp.Or(failed, err)
 			continue
 		}
-		out.Log, out.Format = file, log.Source.Format
-		d.Outside = out
+		for x := out; x != nil; x = x.Own {
+			x.Log, x.Format = file, log.Source.Format
+		}
+		d.Outside = append(d.Outside, out)
 		some = true
 	}
 	switch {
@@ -151,30 +155,44 @@ func outsideOf(dev *trace.Device, clock trace.Clock, log *trace.Trace, o LogOpti
 		return nil, err
 	}
 	align := aligner{held: held, clock: clock, logClock: log.Source.Clock, given: o}
+	var whole *Outside
+	if s := trace.FindSeries(other.Series, trace.DeviceUsed); s != nil {
+		whole, _ = align.try(s)
+	}
+	if whole != nil {
+		align.given = LogOptions{Offset: whole.Offset, HasOffset: true}
+	}
+	own := align.process(other)
+	switch {
+	case whole == nil && own == nil:
+		return nil, align.nothing(other)
+	case whole == nil:
+		whole = own
+	default:
+		whole.Own = own
+	}
+	whole.LogDevice, whole.Name = other.Index, other.Name
+	return whole, nil
+}
+
+// process finds the process of the recording among those of a log: the one whose memory moves with what the allocator
+// holds, and is never less.
+func (a *aligner) process(d *trace.Device) *Outside {
 	var best *Outside
 	var fit fitness
-	for i := range other.Series {
-		s := &other.Series[i]
-		if s.Quantity != trace.DeviceUsed && s.Quantity != trace.ProcessUsed {
+	for i := range d.Series {
+		s := &d.Series[i]
+		if s.Quantity != trace.ProcessUsed {
 			continue
 		}
-		if best != nil && best.PID == 0 && s.Quantity == trace.ProcessUsed {
-			continue // that of the device says more
-		}
-		out, f := align.try(s)
-		if out == nil {
+		out, f := a.try(s)
+		if out == nil || f.below*4 > f.samples || best != nil && !f.better(fit) {
 			continue
 		}
-		if best == nil || s.Quantity == trace.DeviceUsed && best.PID != 0 || f.better(fit) {
-			best, fit = out, f
-			best.PID, best.Process = s.PID, s.Name
-		}
+		best, fit = out, f
+		best.PID, best.Process = s.PID, s.Name
 	}
-	if best == nil {
-		return nil, align.nothing(other)
-	}
-	best.LogDevice, best.Name = other.Index, other.Name
-	return best, nil
+	return best
 }
 
 // logDevice is the device of a log that a recording's is: by its UUID or number, or the only one.
@@ -221,6 +239,14 @@ func (o *Outside) Spreads() (used, held, outside Spread) {
 		spreadOf(o.Points, OutsidePoint.Outside)
 }
 
+// process names the process.
+func (o *Outside) process() string {
+	if o.Process == "" {
+		return fmt.Sprintf("pid %d", o.PID)
+	}
+	return fmt.Sprintf("pid %d %s", o.PID, o.Process)
+}
+
 // rowsOver are so many of the points, spread over time, with the one where the most was outside.
 func (o *Outside) rowsOver(n int) []OutsidePoint {
 	if len(o.Points) <= n {
@@ -247,12 +273,9 @@ func (o *Outside) rowsOver(n int) []OutsidePoint {
 
 // writeText writes what was outside, over time.
 func (o *Outside) writeText(p *page, dev *trace.Device) {
-	what := "device"
+	what := "the device"
 	if o.PID != 0 {
-		what = fmt.Sprintf("process %d", o.PID)
-		if o.Process != "" {
-			what += " (" + o.Process + ")"
-		}
+		what = o.process()
 	}
 	used, held, outside := o.Spreads()
 	p.line("%s", p.bold(fmt.Sprintf("Outside the allocator: %s to %s, by %s (%s).", Bytes(outside.Least), Bytes(outside.Most), filepath.Base(o.Log), plural(len(o.Points), "sample"))))
@@ -262,7 +285,7 @@ func (o *Outside) writeText(p *page, dev *trace.Device) {
 	row := func(name string, s Spread) {
 		p.line("  %-26s %11s %11s %11s", name, Bytes(s.Least), Bytes(s.Median), Bytes(s.Most))
 	}
-	row("used by the "+what, used)
+	row("used by "+what, used)
 	row("held by the allocator", held)
 	row("outside", outside)
 	if len(o.Points) > 1 {
@@ -286,7 +309,10 @@ func (o *Outside) writeText(p *page, dev *trace.Device) {
 	default:
 		p.line("  This is the contexts of processes, libraries that allocate for themselves (NCCL, cuBLAS, cuDNN), and other processes.")
 	}
-	p.line("")
+	if own := o.Own; own != nil {
+		_, _, s := own.Spreads()
+		p.line("  The process itself seems to be %s: of it, %s to %s are beyond its allocator.", own.process(), Bytes(s.Least), Bytes(s.Most))
+	}
 }
 
 type outsideJSON struct {
@@ -302,6 +328,7 @@ type outsideJSON struct {
 	Held      spreadJSON         `json:"held"`
 	Outside   spreadJSON         `json:"outside"`
 	Points    []outsidePointJSON `json:"points"`
+	Own       *outsideJSON       `json:"own_process"`
 }
 
 type spreadJSON struct {
@@ -324,9 +351,18 @@ func (o *Outside) toJSON() *outsideJSON {
 	}
 	used, held, outside := o.Spreads()
 	j := &outsideJSON{Log: o.Log, Format: o.Format, LogDevice: o.LogDevice, PID: atLeast(o.PID, 1), OffsetUS: o.Offset.Microseconds(), How: o.How,
-		Sure: o.Sure, Below: o.Below, Used: spreadJSON(used), Held: spreadJSON(held), Outside: spreadJSON(outside), Points: []outsidePointJSON{}}
+		Sure: o.Sure, Below: o.Below, Used: spreadJSON(used), Held: spreadJSON(held), Outside: spreadJSON(outside), Points: []outsidePointJSON{}, Own: o.Own.toJSON()}
 	for _, p := range o.Points {
 		j.Points = append(j.Points, outsidePointJSON{int64(p.Time) / 1000, p.Used, p.Held, p.Outside()})
 	}
 	return j
+}
+
+// outsideList renders what several logs show for programs.
+func outsideList(list []*Outside) []*outsideJSON {
+	out := []*outsideJSON{}
+	for _, o := range list {
+		out = append(out, o.toJSON())
+	}
+	return out
 }

@@ -60,7 +60,7 @@ func (a *Analysis) WriteText(w io.Writer, style Style) error {
 	for i := range a.Devices {
 		p.line("")
 		a.device(p, &a.Devices[i])
-		if o := a.Devices[i].Outside; o != nil {
+		for _, o := range a.Devices[i].Outside {
 			p.line("")
 			o.writeText(p, a.Devices[i].Trace)
 		}

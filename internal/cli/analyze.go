@@ -16,7 +16,7 @@ func newAnalyze(e *env) *cobra.Command {
 		device, rows  int
 		from, to      string
 		noReplay      bool
-		log           string
+		logs          []string
 		offset        time.Duration
 		step          string
 	)
@@ -61,7 +61,7 @@ arithmetic; and, tried by replaying, what would have helped.`,
 				}
 			}
 			a := report.Analyze(args[0], t, o)
-			if log != "" {
+			for _, log := range logs {
 				l, err := e.open(log)
 				if err != nil {
 					return err
@@ -89,7 +89,7 @@ arithmetic; and, tried by replaying, what would have helped.`,
 	f.StringVar(&from, "from", "", "look for peaks from this event on (a number, or a time such as +2.5s)")
 	f.StringVar(&to, "to", "", "look for peaks up to this event")
 	f.StringVar(&step, "step", "", "annotations whose names match this regular expression are the steps")
-	f.StringVar(&log, "nvml", "", "a `log` of the device's memory to hold against it (nvidia-smi, DCGM, …): what is outside the allocator")
+	f.StringArrayVar(&logs, "nvml", nil, "a `log` of the device's memory to hold against it (nvidia-smi, DCGM, …; repeatable): what is outside the allocator")
 	f.DurationVar(&offset, "nvml-offset", 0, "what to add to the log's times, instead of finding it")
 	f.BoolVar(&noReplay, "no-replay", false, "do not try what would have helped")
 	return c
