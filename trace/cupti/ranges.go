@@ -172,7 +172,7 @@ func (s *ranges) nest() {
 			if open >= 0 {
 				l[i].depth = l[open].depth + 1
 			}
-			if l[i].depth < deepest { // what is deeper counts as lying beside, so that no way up is long
+			if l[i].depth < deepest-1 { // what is deeper counts as lying beside, so that no way up is long
 				open = int32(i)
 			}
 		}

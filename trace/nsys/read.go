@@ -66,6 +66,7 @@ func readTables(s tables.Set, kind string) (*trace.Trace, error) {
 		return nil, trace.ErrUnrecognized
 	}
 	r := &reader{set: s, rec: cupti.New()}
+	r.joins = s.Has(tableCalls) && (s.Has(tableChains) || s.Has(tableRanges) || !s.Has(tableStrings))
 	for _, step := range []func() error{r.about, r.start, r.gpus, r.pools, r.usage, r.ranges, r.calls, r.trouble} {
 		if err := step(); err != nil {
 			return nil, err
@@ -84,6 +85,7 @@ type reader struct {
 
 	version, schema string
 	normalized      bool // times are UTC already
+	joins           bool // the calls behind allocations are of use
 	clock           trace.Clock
 
 	n found

@@ -20,8 +20,11 @@ func (r *reader) usage() error {
 		r.n.events++
 		u = cupti.Usage{
 			Time: row.Int(0), Process: cupti.ProcessOf(uint64(row.Int(1))), Device: row.Int(2), Addr: uint64(row.Int(3)), Size: row.Int(4),
-			Kind: cupti.FromNsight(row.Int(5)), Free: row.Int(6) == 1, Call: uint32(row.Int(7)), Stream: uint64(row.Int(8)),
+			Kind: cupti.FromNsight(row.Int(5)), Free: row.Int(6) == 1, Stream: uint64(row.Int(8)),
 			Pool: uint64(row.Int(9)), PoolSize: -1,
+		}
+		if r.joins {
+			u.Call = uint32(row.Int(7))
 		}
 		switch {
 		case u.Pool != 0:
@@ -102,14 +105,13 @@ func rangeKind(eventType int64) (k cupti.RangeKind, ok bool) {
 // calls reads the calls of the API: who made the allocations, and what was refused.
 func (r *reader) calls() error {
 	chained := r.set.Has(tableChains)
-	useful := r.set.Has(tableCalls) && (chained || r.set.Has(tableRanges) || !r.set.Has(tableStrings))
-	join := r.rec.Join(useful)
+	join := r.rec.Join(r.joins)
 	w := words{}
 	columns := []string{"returnValue", "correlationId", "globalTid", "start", "nameId", "callchainId"}
 	err := r.set.Scan(tableCalls, columns, func(row tables.Row) error {
 		r.n.calls++
 		refused := row.Int(0) == cupti.OutOfMemory
-		if !refused && !useful {
+		if !refused && !r.joins {
 			return nil
 		}
 		c := cupti.Call{Result: row.Int(0), Number: uint32(row.Int(1)), Thread: uint64(row.Int(2)), NameID: uint64(row.Int(4))}
