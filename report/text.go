@@ -304,8 +304,8 @@ func (a *Analysis) notes(p *page) {
 			lines = append(lines, prefix+t)
 		}
 		if !s.Exact() {
-			lines = append(lines, prefix+fmt.Sprintf("the model decided otherwise than the recording at %s of %s placements; vramscope verify says where",
-				Count(s.Placements.Checked-s.Placements.Matched), Count(s.Placements.Checked)))
+			lines = append(lines, prefix+fmt.Sprintf("the model decided otherwise than the recording at %s of %s decisions; vramscope verify says where",
+				Count(s.Decisions().Checked-s.Decisions().Matched), Count(s.Decisions().Checked)))
 		}
 	}
 	if len(lines) == 0 {

@@ -219,12 +219,14 @@ type saved struct {
 	cost       int
 }
 
-// attempt runs an explanation, and undoes all of it if it does not hold. Only what was in vain counts as work.
+// attempt runs an explanation, and undoes all of it if it does not hold. What was in vain counts as work, and
+// a little of what was not, so that no recording can make copying endless.
 func (f *follower) attempt(holds func() bool) bool {
 	s := f.save()
 	f.broken = false
 	if holds() && !f.broken {
 		f.spare = s.a
+		f.work += s.cost / 16
 		return true
 	}
 	f.work += s.cost

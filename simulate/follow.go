@@ -38,6 +38,16 @@ type Score struct {
 	Assumed    []string // what was taken for granted, for people
 }
 
+// Decisions is all that was checked.
+func (s *Score) Decisions() Tally {
+	var sum Tally
+	for _, t := range []Tally{s.Placements, s.Segments, s.OOMs, s.Blocks} {
+		sum.Checked += t.Checked
+		sum.Matched += t.Matched
+	}
+	return sum
+}
+
 // Tally counts decisions.
 type Tally struct{ Checked, Matched int }
 

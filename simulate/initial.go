@@ -186,6 +186,7 @@ func (s *initialState) adopt(f *follower) {
 	for _, x := range s.spaces {
 		first, last := x.ranges[0], x.ranges[len(x.ranges)-1]
 		size := int64(last.Addr-x.base) + f.spanFrom(last.Addr, f.a.ReservationSize(first.Small)-int64(last.Addr-x.base))
+		size = max(size, int64(x.end()-x.base))
 		f.a.AdoptReservation(x.base, size, x.ranges)
 		f.regions.addSpace(region{addr: x.base, size: size, pool: first.Pool, stream: first.Stream, small: first.Small, expandable: true, sure: x.known})
 	}
