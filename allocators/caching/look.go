@@ -17,18 +17,22 @@ func (a *Allocator) Layout(f func(Placed)) {
 		if b.pool < 0 || b.state == unmapped {
 			continue
 		}
-		f(Placed{Addr: b.addr, Size: b.size, Requested: b.requested, Number: b.number, Free: b.state == free,
+		x := Placed{Addr: b.addr, Size: b.size, Requested: b.requested, Free: b.state == free,
 			Pending: b.state == pendingFree, Whole: b.whole(), Expandable: b.expandable(),
-			First: b.prev == 0, Pool: a.pools[b.pool].id, Small: a.pools[b.pool].small, Stream: b.stream})
+			First: b.prev == 0, Pool: a.pools[b.pool].id, Small: a.pools[b.pool].small, Stream: b.stream}
+		if !x.Free {
+			x.Number = b.number
+		}
+		f(x)
 	}
 }
 
 // Placed is a mapped block as Layout shows it.
 type Placed struct {
 	Addr       uint64
-	Size       int64 // bytes
-	Requested  int64 // bytes, 0 for a free block
-	Number     uint32
+	Size       int64  // bytes
+	Requested  int64  // bytes, 0 for a free block
+	Number     uint32 // the caller's, of a block in use
 	Pool       uint32
 	Stream     uint32
 	First      bool // begins its segment

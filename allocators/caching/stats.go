@@ -12,13 +12,6 @@ const (
 	LargePool
 )
 
-func kindOf(small bool) Kind {
-	if small {
-		return SmallPool
-	}
-	return LargePool
-}
-
 // Counter is one statistic: its value now, its peak, and the sums of all increases and decreases.
 type Counter struct{ Current, Peak, Allocated, Freed int64 }
 
