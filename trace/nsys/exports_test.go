@@ -43,16 +43,16 @@ func told(tr *trace.Trace, epoch trace.Time) []string {
 // the lines do not say what the device is called.
 func TestSameExports(t *testing.T) {
 	const epoch = 1795969574336731770
-	sqlite := told(open(t, "testdata/kinds.sqlite.zst"), epoch)
+	sqlite := told(open(t, "../../testdata/nsys/kinds.sqlite.zst"), epoch)
 	if len(sqlite) < 130 {
 		t.Fatalf("%d lines", len(sqlite))
 	}
 	// SQLite names the functions; so it alone can tell that the refused call was of cudaMalloc, whatever other
 	// calls there are. The others find it by what its other calls did, or in the table of strings.
-	if diff := cmp.Diff(sqlite, told(open(t, "testdata/kinds.jsonl.zst"), 0)); diff != "" {
+	if diff := cmp.Diff(sqlite, told(open(t, "../../testdata/nsys/kinds.jsonl.zst"), 0)); diff != "" {
 		t.Errorf("JSON lines (-SQLite +lines):\n%s", diff)
 	}
-	if diff := cmp.Diff(sqlite, told(open(t, "testdata/kinds_parquetdir"), epoch)); diff != "" {
+	if diff := cmp.Diff(sqlite, told(open(t, "../../testdata/nsys/kinds_parquetdir"), epoch)); diff != "" {
 		t.Errorf("Parquet (-SQLite +folder):\n%s", diff)
 	}
 }
@@ -91,7 +91,7 @@ func TestLines(t *testing.T) {
 func TestLongAndBadLines(t *testing.T) {
 	whole := string(unpacked(t, "kinds.jsonl.zst"))
 	long := strings.Replace(whole, `"GpuMetrics"`, `"`+strings.Repeat("x", 3<<20)+`"`, 1)
-	if diff := cmp.Diff(told(open(t, "testdata/kinds.jsonl.zst"), 0), told(read(t, long), 0)); diff != "" {
+	if diff := cmp.Diff(told(open(t, "../../testdata/nsys/kinds.jsonl.zst"), 0), told(read(t, long), 0)); diff != "" {
 		t.Errorf("a long table (-want +got):\n%s", diff)
 	}
 	lines := strings.SplitAfter(whole, "\n")
@@ -154,7 +154,7 @@ func FuzzLines(f *testing.F) {
 func folderOf(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS("testdata/kinds_parquetdir")); err != nil {
+	if err := os.CopyFS(dir, os.DirFS("../../testdata/nsys/kinds_parquetdir")); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -225,11 +225,11 @@ func TestOtherFolders(t *testing.T) {
 }
 
 func FuzzFolder(f *testing.F) {
-	whole, err := os.ReadFile(filepath.Join("testdata/kinds_parquetdir", usageFile))
+	whole, err := os.ReadFile(filepath.Join("../../testdata/nsys/kinds_parquetdir", usageFile))
 	if err != nil {
 		f.Fatal(err)
 	}
-	pools, err := os.ReadFile("testdata/kinds_parquetdir/CUDA_GPU_MEMORY_POOL_EVENTS.parquet")
+	pools, err := os.ReadFile("../../testdata/nsys/kinds_parquetdir/CUDA_GPU_MEMORY_POOL_EVENTS.parquet")
 	if err != nil {
 		f.Fatal(err)
 	}

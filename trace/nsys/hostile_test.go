@@ -20,7 +20,7 @@ import (
 // unpacked is a file of testdata without its packing.
 func unpacked(t testing.TB, name string) []byte {
 	t.Helper()
-	packed, err := os.ReadFile(filepath.Join("testdata", name))
+	packed, err := os.ReadFile(filepath.Join("../../testdata/nsys", name))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func codes(list []trace.Warning) string {
 // The program that uses every kind of memory: testdata's kinds, made on an H200. The figures were counted from
 // the export with sqlite3, and agree with the program's source.
 func TestKinds(t *testing.T) {
-	tr := open(t, "testdata/kinds.sqlite.zst")
+	tr := open(t, "../../testdata/nsys/kinds.sqlite.zst")
 	if len(tr.Devices) != 1 || len(tr.Warnings) != 0 {
 		t.Fatalf("%d devices, warnings %s", len(tr.Devices), codes(tr.Warnings))
 	}

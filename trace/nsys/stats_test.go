@@ -20,7 +20,7 @@ func counts(tr *trace.Trace) string {
 
 // The reports of the program that uses every kind of memory. The figures were counted with grep.
 func TestStats(t *testing.T) {
-	tr := open(t, "testdata/kinds_stats.csv.zst")
+	tr := open(t, "../../testdata/nsys/kinds_stats.csv.zst")
 	want := "CUDA calls 214, calls of cudaHostAlloc 1, calls of cudaMalloc 3, calls of cudaMallocArray 1, calls of cudaMallocAsync 40, calls of cudaMallocFromPoolAsync 10, " +
 		"calls of cudaMallocHost 1, calls of cudaMallocManaged 1, calls of cudaMallocPitch 1, kernels 40"
 	if got := counts(tr); got != want {
