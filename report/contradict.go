@@ -9,7 +9,7 @@ import (
 // contradictions are the codes of warnings about events that must have been and are missing, or that cannot
 // have been: a device with one of them is not recorded completely.
 var contradictions = []string{
-	"alloc-at-live-address", "free-without-alloc", "no-allocs", "no-free-completed", "no-free-requested",
+	"alloc-at-live-address", "free-without-alloc", "free-twice", "completed-without-request", "no-allocs", "no-free-completed", "no-free-requested",
 	"not-in-final", "segment-alloc-at-live-address", "segment-free-twice", "segment-without-alloc", "segment-not-in-final",
 	"segments-overlap", "alloc-outside-segments", "impossible-size", "time-runs-back", "ring-overflow",
 }

@@ -42,6 +42,7 @@ func Inform(file string, t *trace.Trace) Info {
 				d.Frees++
 			}
 		}
+		d.Frees -= d.Trace.Missing.Frees
 		if n := d.Trace.Events.Len(); n > 0 {
 			first, last := d.Trace.Events.At(0).Time, d.Trace.Events.At(n-1).Time
 			if first > 0 && last > first {
@@ -111,7 +112,7 @@ func WriteInfoJSON(w io.Writer, infos []Info) error {
 		for _, d := range i.Devices {
 			f.Warnings = append(f.Warnings, Warnings(d.Trace.Warnings)...)
 			f.Devices = append(f.Devices, infoDeviceJSON{
-				Device: d.Index, Events: d.Trace.Events.Len(), Allocs: d.Allocs, Frees: d.Frees, SpanUS: atLeast(d.Span.Microseconds(), 1),
+				Device: d.Index, Events: d.Trace.Recorded(), Allocs: d.Allocs, Frees: d.Frees, SpanUS: atLeast(d.Span.Microseconds(), 1),
 				PeakAllocated: atLeast(d.PeakAllocated, 0), PeakReserved: atLeast(d.PeakReserved, 0), Streams: len(d.Trace.Streams), Pools: len(d.Trace.Pools),
 				Segments: len(d.Trace.Final.Segments), Warnings: Warnings(d.Trace.Warnings),
 				Content: contents[d.Trace.Content], Name: known(d.Trace.Name), Capacity: atLeast(d.Trace.Capacity, 1),
@@ -212,7 +213,7 @@ func (p *page) infoDevice(t *trace.Trace, d DeviceInfo) {
 	if d.PeakReserved >= 0 {
 		peak += ", " + Bytes(d.PeakReserved) + " reserved"
 	}
-	p.line("%s: %s%s, %s, %s; %s", title, plural(d.Trace.Events.Len(), "event"), span,
+	p.line("%s: %s%s, %s, %s; %s", title, plural(d.Trace.Recorded(), "event"), span,
 		plural(d.Allocs, "alloc"), plural(d.Frees, "free"), peak)
 	var more []string
 	if len(d.Trace.Streams) > 1 {

@@ -148,7 +148,7 @@ func (a *Analysis) WriteJSON(w io.Writer) error {
 	}
 	for i := range a.Devices {
 		d := &a.Devices[i]
-		out.Source.Events += d.Trace.Events.Len()
+		out.Source.Events += d.Trace.Recorded()
 		out.Source.Warnings = append(out.Source.Warnings, Warnings(d.Trace.Warnings)...)
 		out.Devices = append(out.Devices, a.deviceJSON(d))
 	}

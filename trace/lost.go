@@ -71,7 +71,11 @@ func (p *pairing) insert() {
 			}
 			*p.d.Events.At(to) = Event{Op: lost.op(), Time: at.Time, Addr: lost.block.addr, Size: sizes[lost.block.id],
 				Block: lost.block.id, Stream: at.Stream, Pool: PoolUnknown}
-			g--
+			if g--; lost.op() == OpFree {
+				p.d.Missing.Frees++
+			} else {
+				p.d.Missing.Completions++
+			}
 			continue
 		}
 		*p.d.Events.At(to) = *p.d.Events.At(from)
@@ -80,7 +84,6 @@ func (p *pairing) insert() {
 		}
 		from--
 	}
-	p.d.Implied += len(p.gone)
 	for i := range p.d.Warnings {
 		p.d.Warnings[i].First = moved[p.d.Warnings[i].First]
 	}

@@ -87,7 +87,7 @@ type Device struct {
 	Streams   []uint64 // handles in ascending order; StreamID indexes it
 	Pools     []Pool   // PoolID indexes it; 0 is the default pool
 	PoolInfo  []PoolInfo
-	Implied   int      // how many of Events are not in the file, but must have been: missing frees
+	Missing   Missing  // events that the file lacks, and that were put in
 	NumBlocks int      // block ids are below this
 	Initial   State    // what existed before the first event
 	Final     State    // what existed when the file was written
@@ -97,6 +97,16 @@ type Device struct {
 	Overflow  bool     // the file says that its ring buffer overflowed
 	Warnings  []Warning
 }
+
+// Missing counts the frees that are among a device's events although the file does not have them: they must
+// have been, since something else was at their place later.
+type Missing struct {
+	Frees       int // requested and completed at once
+	Completions int // of frees that the file has
+}
+
+// Recorded is how many events the file has.
+func (d *Device) Recorded() int { return d.Events.Len() - d.Missing.Frees - d.Missing.Completions }
 
 // Pool is a memory pool's name in the file: (0,0) the default, (n,0) a CUDA graph's, (0,n) a MemPool's.
 type Pool [2]uint64
