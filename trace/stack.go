@@ -146,3 +146,18 @@ func (s *Stacks) Stack(id StackID) []Frame {
 	}
 	return out
 }
+
+// RenameFiles changes the files that frames name. Frames and stacks that become alike keep their numbers, so it is for
+// a table that is complete.
+func (s *Stacks) RenameFiles(rename func(file string) string) {
+	done := map[string]string{}
+	for i := range s.frames {
+		f := &s.frames[i]
+		to, ok := done[f.File]
+		if !ok {
+			to = rename(f.File)
+			done[f.File] = to
+		}
+		f.File = to
+	}
+}

@@ -60,13 +60,13 @@ arithmetic; and, tried by replaying, what would have helped.`,
 					}
 				}
 			}
-			a := report.Analyze(args[0], t, o)
+			a := report.Analyze(e.label(args[0]), t, o)
 			for _, log := range logs {
 				l, err := e.open(log)
 				if err != nil {
 					return err
 				}
-				if err := a.AddLog(log, l, report.LogOptions{Offset: offset, HasOffset: c.Flags().Changed("nvml-offset")}); err != nil {
+				if err := a.AddLog(e.label(log), l, report.LogOptions{Offset: offset, HasOffset: c.Flags().Changed("nvml-offset")}); err != nil {
 					return &inputError{log, err}
 				}
 			}

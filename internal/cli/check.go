@@ -71,7 +71,7 @@ Where GITHUB_ACTIONS is set, findings are written as annotations and to the job'
 			if err != nil {
 				return err
 			}
-			r, err := check.Run(args[0], t, check.Options{Policy: policy, Baseline: base, Device: f.device, Limit: f.limit.or(-1), Memory: f.memory.or(0)})
+			r, err := check.Run(e.label(args[0]), t, check.Options{Policy: policy, Baseline: base, Device: f.device, Limit: f.limit.or(-1), Memory: f.memory.or(0)})
 			if err != nil {
 				return &inputError{args[0], err}
 			}

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/trace"
 	"github.com/vramscope/vramscope/trace/source"
 )
@@ -44,11 +46,12 @@ func (e *inputError) Unwrap() error { return e.err }
 type env struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
+	redact         bool // leave out of results what tells whose a recording is
 }
 
 // Main runs the command line and returns the exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	e := &env{stdin, stdout, stderr}
+	e := &env{stdin: stdin, stdout: stdout, stderr: stderr}
 	root := newRoot(e)
 	root.SetArgs(args)
 	root.SetIn(stdin)
@@ -96,6 +99,7 @@ func newRoot(e *env) *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see vramscope %s --help", err, strings.TrimPrefix(c.CommandPath(), "vramscope "))}
 	})
+	root.PersistentFlags().BoolVar(&e.redact, "redact", false, "leave folders of files, and what else tells whose a recording is, out of results")
 	root.AddCommand(newInfo(e), newAnalyze(e), newVerify(e), newReplay(e), newFit(e), newTune(e), newOOM(e), newLintConf(e), newDiff(e), newCheck(e))
 	return root
 }
@@ -126,7 +130,18 @@ func (e *env) open(file string) (*trace.Trace, error) {
 		}
 		return nil, &inputError{name, err}
 	}
+	if e.redact {
+		report.Redact(t)
+	}
 	return t, nil
+}
+
+// label is what a result calls a file.
+func (e *env) label(file string) string {
+	if e.redact {
+		return filepath.Base(file)
+	}
+	return file
 }
 
 // oneFile wants exactly one argument.

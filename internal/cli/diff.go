@@ -45,7 +45,7 @@ steps their peaks are compared step by step. --format markdown is for a pull req
 			if err != nil {
 				return err
 			}
-			d, err := report.Compare(args[0], a, args[1], b, report.DiffOptions{Device: device})
+			d, err := report.Compare(e.label(args[0]), a, e.label(args[1]), b, report.DiffOptions{Device: device})
 			if err != nil {
 				return &inputError{args[0] + ", " + args[1], err}
 			}

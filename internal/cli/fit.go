@@ -50,7 +50,7 @@ run, and the figures hold for that beginning.`,
 				return &inputError{args[0], err}
 			}
 			bar := newBar(e.stderr, out.quiet, "replaying")
-			r := report.Fit(args[0], t, d, report.FitOptions{Models: models, Settings: specs, RecordedLimit: recorded.or(-1), Progress: bar.show})
+			r := report.Fit(e.label(args[0]), t, d, report.FitOptions{Models: models, Settings: specs, RecordedLimit: recorded.or(-1), Progress: bar.show})
 			bar.clear()
 			return out.write(e.stdout, func(w io.Writer) error {
 				if out.format == "json" {

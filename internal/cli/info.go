@@ -29,7 +29,7 @@ func newInfo(e *env) *cobra.Command {
 					failed = err
 					continue
 				}
-				infos = append(infos, report.Inform(file, t))
+				infos = append(infos, report.Inform(e.label(file), t))
 			}
 			if len(infos) > 0 {
 				err := out.write(e.stdout, func(w io.Writer) error {

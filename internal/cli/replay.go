@@ -76,7 +76,7 @@ Steps are found from annotations, or from the pattern of the events; --step name
 			if err != nil {
 				return &inputError{args[0], err}
 			}
-			r, err := report.Replay(args[0], t, d, report.ReplayOptions{
+			r, err := report.Replay(e.label(args[0]), t, d, report.ReplayOptions{
 				Models:   models,
 				Settings: specs, Limit: limit.or(-1), Memory: memory.or(0), RecordedLimit: recorded.or(limit.or(-1)),
 				EditOptions: edit,

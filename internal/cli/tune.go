@@ -51,7 +51,7 @@ as it tells: without a limit, if memory was never refused.`,
 				return &inputError{args[0], err}
 			}
 			bar := newBar(e.stderr, out.quiet, "replaying")
-			r := report.TuneSettings(args[0], t, d, report.TuneOptions{
+			r := report.TuneSettings(e.label(args[0]), t, d, report.TuneOptions{
 				Limit: limit.or(-1), Memory: memory.or(0), RecordedLimit: recorded.or(limit.or(-1)),
 				Settings: settings, Top: top, Version: version, Progress: bar.show,
 			})

@@ -39,7 +39,7 @@ Exit code 1 if anything differs.`,
 					return &inputError{args[0], err}
 				}
 			}
-			v := report.Verify(args[0], t, report.Options{Limit: limit.or(-1), Memory: memory.or(0), Device: device})
+			v := report.Verify(e.label(args[0]), t, report.Options{Limit: limit.or(-1), Memory: memory.or(0), Device: device})
 			err = out.write(e.stdout, func(w io.Writer) error {
 				if out.format == "json" {
 					return v.WriteJSON(w)
