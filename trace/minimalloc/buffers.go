@@ -94,6 +94,7 @@ func (c *bufferColumns) parse(line []byte) (x lifetime, gaps, ok bool) {
 func readMiniMalloc(in *bufio.Reader) (*trace.Trace, error) {
 	l := lines.New(in)
 	var list []lifetime
+	cut := false
 	var bad, gaps lines.Tally
 	columns, headed := bufferColumns{}, false
 	end := uint64(0)
@@ -117,6 +118,10 @@ func readMiniMalloc(in *bufio.Reader) (*trace.Trace, error) {
 		}
 		x, hasGaps, ok := columns.parse(line)
 		if !ok || len(list) == mostLifetimes {
+			if l.Cut {
+				cut = true // in the middle of this line
+				continue
+			}
 			bad.Add(l.Number)
 			continue
 		}
@@ -132,6 +137,7 @@ func readMiniMalloc(in *bufio.Reader) (*trace.Trace, error) {
 		t.Warnings = append(t.Warnings, trace.Warning{Code: "placed", Count: 1, First: -1,
 			Message: fmt.Sprintf("the buffers are placed already, in %d bytes; addresses are their offsets", end)})
 	}
+	cutOff(t, l, cut)
 	t.Warnings = append(t.Warnings, warning(bad, "bad-line", "rows are no buffers (steps and sizes are whole numbers, and a life has a step at least) and were left out")...)
 	t.Warnings = append(t.Warnings, warning(gaps, "gaps", "buffers have gaps in which they need no memory: they are taken to need it throughout")...)
 	return t, nil

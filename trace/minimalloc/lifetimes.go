@@ -84,6 +84,7 @@ func isAllocatorSim(head []byte) bool {
 func readAllocatorSim(in *bufio.Reader) (*trace.Trace, error) {
 	l := lines.New(in)
 	var list []lifetime
+	cut := false
 	var bad lines.Tally
 	for {
 		line, err := l.Next()
@@ -99,6 +100,10 @@ func readAllocatorSim(in *bufio.Reader) (*trace.Trace, error) {
 		}
 		x, ok := parseLifetime(line)
 		if !ok || len(list) == mostLifetimes {
+			if l.Cut {
+				cut = true // in the middle of this line
+				continue
+			}
 			bad.Add(l.Number)
 			continue
 		}
@@ -106,6 +111,7 @@ func readAllocatorSim(in *bufio.Reader) (*trace.Trace, error) {
 	}
 	d := eventsOf(list)
 	t := newTrace(formatAllocatorSim, l, &d, []trace.Count{{What: "lifetimes", N: len(list)}})
+	cutOff(t, l, cut)
 	t.Warnings = append(t.Warnings, warning(bad, "bad-line", "lines are no lifetimes (two steps and a size) and were left out")...)
 	return t, nil
 }

@@ -44,6 +44,8 @@ func TestKinds(t *testing.T) {
 		{"MiniMalloc, placed", "id,lower,upper,size,offset\r\nb1,0,3,4,8\r\nb2,3,9,4,8\r\n", formatMiniMalloc, "alloc 0x8 4 0; free 0x8 4 0; alloc 0x8 4 1; free 0x8 4 1", "placed×1"},
 		{"MiniMalloc, old", "buffer_id,size,start,end\nx,5,0,3\ny,6,4,4\n", formatMiniMalloc, "alloc 0x0 5 0; free 0x0 5 0; alloc 0x0 6 1; free 0x0 6 1", ""},
 		{"MiniMalloc, bad", "id,lower,upper,size,gaps,alignment\nx,0,3,5,1-2 2-3@0:1,8\ny,3,3,5,,8\nz,0,4,-5,,8\nw,0,4\n", formatMiniMalloc, "alloc 0x0 5 0; free 0x0 5 0", "bad-line×3 gaps×1"},
+		{"MiniMalloc, cut", "id,lower,upper,size\nx,0,3,5\ny,1,", formatMiniMalloc, "alloc 0x0 5 0; free 0x0 5 0", "cut×1"},
+		{"allocatorSim, cut", "0 1 5\n2 3 6\n4", formatAllocatorSim, "alloc 0x0 5 0; free 0x0 5 0; alloc 0x0 6 1; free 0x0 6 1", "cut×1"},
 		{"MiniMalloc, empty", "id,lower,upper,size\n", formatMiniMalloc, "", ""},
 	} {
 		tr, err := read(c.text)

@@ -44,3 +44,10 @@ func newTrace(format string, l *lines.Reader, d *trace.Device, counts []trace.Co
 		{What: "times, and who allocated", Instead: "torch.cuda.memory._record_memory_history(), then torch.cuda.memory._dump_snapshot(\"run.pickle\")"}}}
 	return t
 }
+
+// cutOff tells that the last line is not whole.
+func cutOff(t *trace.Trace, l *lines.Reader, cut bool) {
+	if t.Source.Cut = cut; cut {
+		t.Warnings = append(t.Warnings, trace.Warning{Code: "cut", Count: 1, First: -1, Message: fmt.Sprintf("the file ends in the middle of line %d: what came before is used", l.Number)})
+	}
+}

@@ -230,3 +230,18 @@ func BenchmarkRead(b *testing.B) {
 	}
 	b.ReportMetric(float64(rows)*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mrows/s")
 }
+
+// Cut anywhere, a log is used as far as it goes, and no row is made up.
+func TestCutAnywhere(t *testing.T) {
+	const text = "Thread,Time,Action,Pointer,Size,Stream\n9,10:00:00.000001,allocate,0x7f0000,100,0x2\n9,10:00:00.000002,free,0x7f0000,100,0x2\n"
+	for n := len("Thread,Time,Action,Pointer,Size,Stream\n"); n < len(text); n++ {
+		tr := must(t, text[:n])
+		whole := strings.Count(text[:n], "\n") - 1
+		if got := len(show(tr)); got != whole && got != whole+1 {
+			t.Errorf("%d bytes: %d events of %d rows", n, got, whole)
+		}
+		if ends := text[n-1] == '\n'; tr.Source.Cut == ends && whole > 0 {
+			t.Errorf("%d bytes: cut %v", n, tr.Source.Cut)
+		}
+	}
+}
