@@ -274,6 +274,7 @@ func TestOthers(t *testing.T) {
 		"other JSON": {`{"a": [1, 2]}`, "", trace.ErrUnrecognized},
 		"list":       {`[1, 2]`, "", trace.ErrUnrecognized},
 		"text":       {"epoch 1\n", "", trace.ErrUnrecognized},
+		"picture":    {"<html>\n<body>\n<img src='data:image/png;base64,aaaa'>", "", trace.ErrUnrecognized},
 		"cut":        {`{"traceEvents": [{"ph":`, "", trace.ErrCorrupt},
 		"no events":  {`{"traceEvents": [` + strings.Repeat("x", 100) + `]}`, "", trace.ErrCorrupt},
 	} {

@@ -26,6 +26,9 @@ func Read(r *bufio.Reader) (*trace.Trace, error) {
 		return readColumns(r)
 	case isChrome(head):
 		return readChrome(r)
+	case isPicture(head):
+		return nil, &trace.SyntaxError{Offset: -1, Err: trace.ErrUnrecognized,
+			Msg: "is the picture of a memory timeline, without data; export it once more as .raw.json.gz: prof.export_memory_timeline('timeline.raw.json.gz')"}
 	}
 	return nil, trace.ErrUnrecognized
 }
@@ -46,3 +49,8 @@ func isChrome(head []byte) bool {
 
 const snapshotHow = "torch.cuda.memory._record_memory_history(max_entries=1000000) before the run and " +
 	"torch.cuda.memory._dump_snapshot('run.pickle') after it"
+
+// isPicture reports whether a text begins like the page that a memory timeline may be written as.
+func isPicture(head []byte) bool {
+	return bytes.HasPrefix(head, []byte("<html>")) && bytes.Contains(head, []byte("<img src='data:image/png;base64,"))
+}
