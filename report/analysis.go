@@ -56,7 +56,7 @@ type Options struct {
 	Limit  int64 // bytes that the process may reserve, negative if not known
 	Memory int64 // bytes that the device can give, 0 if not known
 	Device int   // only this device, negative for all
-	// From and To bound the events among which peaks are looked for; To 0 is the end.
+	// From and To bound the events among which peaks are looked for; To is the first behind them, 0 for the end.
 	From, To int
 	Replay   bool           // whether to try what would have helped
 	Step     *regexp.Regexp // annotations that are steps, nil to find out
@@ -99,7 +99,7 @@ func (p *peaks) watch(i int, e *trace.Event, now simulate.Now) {
 		p.failed = append(p.failed, OOM{Event: i, Time: e.Time, Requested: e.Size, DeviceFree: int64(e.Addr),
 			Allocated: now.Allocated, Reserved: now.Reserved, LargestFree: now.Model.Fragmentation().Largest})
 	}
-	if i < p.from || i > p.to {
+	if i < p.from || i >= p.to {
 		return
 	}
 	allocated, reserved := now.Allocated, now.Reserved

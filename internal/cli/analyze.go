@@ -49,15 +49,8 @@ arithmetic; and, tried by replaying, what would have helped.`,
 					return &inputError{args[0], err}
 				}
 				o.Device = d.Index
-				if from != "" {
-					if o.From, err = eventAt(d, from); err != nil {
-						return usageError{err}
-					}
-				}
-				if to != "" {
-					if o.To, err = eventAt(d, to); err != nil {
-						return usageError{err}
-					}
+				if o.From, o.To, err = eventRange(d, from, to); err != nil {
+					return usageError{err}
 				}
 			}
 			a := report.Analyze(e.label(args[0]), t, o)

@@ -96,8 +96,9 @@ func newRoot(e *env) *cobra.Command {
 			return c.Help()
 		},
 	}
+	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w; see vramscope %s --help", err, strings.TrimPrefix(c.CommandPath(), "vramscope "))}
+		return usageError{fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
 	})
 	root.PersistentFlags().BoolVar(&e.redact, "redact", false, "leave folders of files, and what else tells whose a recording is, out of results")
 	root.AddCommand(newInfo(e), newAnalyze(e), newVerify(e), newReplay(e), newFit(e), newTune(e), newOOM(e), newLintConf(e), newDiff(e), newCheck(e))

@@ -2,12 +2,16 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -18,10 +22,12 @@ type output struct {
 	file    string
 	quiet   bool
 	noColor bool
+	given   *pflag.FlagSet
 }
 
 func (o *output) flags(c *cobra.Command) {
 	f := c.Flags()
+	o.given = f
 	f.StringVar(&o.format, "format", "text", "text, json or markdown")
 	f.BoolVar(&o.json, "json", false, "short for --format json")
 	f.StringVarP(&o.file, "output", "o", "", "write to this `file`, whole or not at all")
@@ -37,6 +43,9 @@ func (o *output) check(inputs ...string) error {
 		}
 	}
 	if o.json {
+		if o.given.Changed("format") && o.format != "json" {
+			return usageError{fmt.Errorf("--json and --format %s contradict each other", o.format)}
+		}
 		o.format = "json"
 	}
 	switch o.format {
@@ -93,25 +102,57 @@ func (o *output) write(stdout io.Writer, render func(io.Writer) error) error {
 	if st, err := os.Stat(o.file); err == nil && !st.Mode().IsRegular() {
 		return o.into(render)
 	}
-	f, err := os.CreateTemp(filepath.Dir(o.file), "."+filepath.Base(o.file)+".*")
-	if err != nil {
+	if err := o.replace(render); err != nil {
 		return outputError{fmt.Errorf("%s: cannot be written: %w", o.file, reason(err))}
+	}
+	return nil
+}
+
+// replace writes a new file beside the old one, if there is one, and puts it in its place. A link stays one, and
+// who may read the old file may read the new one.
+func (o *output) replace(render func(io.Writer) error) error {
+	name := o.file
+	if real, err := filepath.EvalSymlinks(name); err == nil {
+		name = real
+	}
+	old, err := os.OpenFile(name, os.O_WRONLY, 0)
+	mode := fs.FileMode(0)
+	switch {
+	case err == nil:
+		if st, err := old.Stat(); err == nil {
+			mode = st.Mode().Perm()
+		}
+		old.Close()
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	f, err := createBeside(name)
+	if err != nil {
+		return err
 	}
 	defer os.Remove(f.Name())
 	err = render(f)
-	if err == nil {
-		err = f.Chmod(0o644)
+	if err == nil && mode != 0 {
+		err = f.Chmod(mode)
 	}
 	if e := f.Close(); err == nil {
 		err = e
 	}
-	if err == nil {
-		err = os.Rename(f.Name(), o.file)
-	}
 	if err != nil {
-		return outputError{fmt.Errorf("%s: cannot be written: %w", o.file, reason(err))}
+		return err
 	}
-	return nil
+	return os.Rename(f.Name(), name)
+}
+
+// createBeside makes a new file in the folder of another, that everybody may read who may read new files there.
+func createBeside(name string) (*os.File, error) {
+	for {
+		beside := filepath.Join(filepath.Dir(name), fmt.Sprintf(".%s.%08x", filepath.Base(name), rand.Uint32()))
+		f, err := os.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		if !errors.Is(err, fs.ErrExist) {
+			return f, err
+		}
+	}
 }
 
 // into writes to what is no regular file, such as a pipe or /dev/null: that is written to, and never replaced.

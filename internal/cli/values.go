@@ -85,6 +85,29 @@ func eventAt(d *trace.Device, s string) (int, error) {
 	return n, nil
 }
 
+// eventRange finds the events from one text up to and including another, either of which may be empty. The
+// second number is the first behind them, 0 for the end.
+func eventRange(d *trace.Device, from, to string) (first, behind int, err error) {
+	n := d.Events.Len()
+	if from != "" {
+		if first, err = eventAt(d, from); err != nil {
+			return 0, 0, err
+		}
+		if first >= n {
+			return 0, 0, fmt.Errorf("--from %s is after the last event", from)
+		}
+	}
+	if to != "" {
+		if behind, err = eventAt(d, to); err != nil {
+			return 0, 0, err
+		}
+		if behind = min(behind+1, n); behind <= first {
+			return 0, 0, fmt.Errorf("--from %s is after --to %s", from, to)
+		}
+	}
+	return first, behind, nil
+}
+
 // pickDevice is the device that a verb about one looks at.
 func pickDevice(t *trace.Trace, wanted int) (*trace.Device, error) {
 	var have []string
