@@ -97,6 +97,7 @@ type infoDeviceJSON struct {
 	Warnings      []WarningJSON `json:"warnings"`
 	Content       string        `json:"content"`
 	Name          *string       `json:"name"`
+	UUID          *string       `json:"uuid"`
 	Capacity      *int64        `json:"capacity_bytes"`
 	Series        []seriesJSON  `json:"series"`
 	Live          *liveJSON     `json:"live"`
@@ -115,7 +116,7 @@ func WriteInfoJSON(w io.Writer, infos []Info) error {
 				Device: d.Index, Events: d.Trace.Recorded(), Allocs: d.Allocs, Frees: d.Frees, SpanUS: atLeast(d.Span.Microseconds(), 1),
 				PeakAllocated: atLeast(d.PeakAllocated, 0), PeakReserved: atLeast(d.PeakReserved, 0), Streams: len(d.Trace.Streams), Pools: len(d.Trace.Pools),
 				Segments: len(d.Trace.Final.Segments), Warnings: Warnings(d.Trace.Warnings),
-				Content: contents[d.Trace.Content], Name: known(d.Trace.Name), Capacity: atLeast(d.Trace.Capacity, 1),
+				Content: contents[d.Trace.Content], Name: known(d.Trace.Name), UUID: known(d.Trace.UUID), Capacity: atLeast(d.Trace.Capacity, 1),
 				Series: seriesList(d.Trace.Series, i.Trace.Source.Clock), Live: liveOf(d.Trace),
 			})
 		}
