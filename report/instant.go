@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/vramscope/vramscope/trace"
@@ -109,8 +110,11 @@ type liveJSON struct {
 	Used        int64          `json:"used_bytes"`
 	Blocks      int64          `json:"blocks"`
 	Free        *int64         `json:"free_bytes"`
+	FreeBlocks  *int64         `json:"free_blocks"`
 	LargestFree *int64         `json:"largest_free_bytes"`
 	Held        *int64         `json:"held_bytes"`
+	Regions     *int           `json:"regions"`
+	External    *float64       `json:"external_fragmentation_percent"`
 	Requested   *int64         `json:"failed_request_bytes"`
 	Verdict     *string        `json:"verdict"`
 	Why         *string        `json:"why"`
@@ -146,7 +150,9 @@ func liveOf(d *trace.Device) *liveJSON {
 		for _, b := range BinsOf(&d.Final) {
 			j.Bins = append(j.Bins, binJSON(b))
 		}
-		j.Free, j.LargestFree, j.Held = &l.Free, &l.LargestFree, &l.Held
+		regions, external := len(d.Final.Segments), math.Round(10*l.External())/10
+		j.Free, j.FreeBlocks, j.LargestFree, j.Held = &l.Free, &l.FreeBlocks, &l.LargestFree, &l.Held
+		j.Regions, j.External = &regions, &external
 	}
 	if l.Failed != nil {
 		j.Requested = &l.Failed.Requested

@@ -27,7 +27,6 @@ type reportReader struct {
 	gpu     identity
 	pending []value // of the device, until what it is called is known
 	path    []section
-	gi, ci  string
 	pid     int64
 	process string
 	mig     string

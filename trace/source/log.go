@@ -14,9 +14,6 @@ import (
 // errNothing is that of a text in which nothing was found.
 var errNothing = errors.New("nothing in the text")
 
-// maxLogLine is how much of a line is looked at.
-const maxLogLine = 64 << 10
-
 // readLog looks through a text of any length for what programs write into their logs. It is the last source: any
 // text may be a log.
 func readLog(r *bufio.Reader) (*trace.Trace, error) {
