@@ -35,6 +35,9 @@ no-header`},
 `, `local; 0  80000: device_used 2 20..300 20, device_total 2 80000..80000 80000
 no-header`},
 
+	{"one field without a header", "5 MiB\n7 MiB\n6 MiB\n", `none; 0  0: device_used 3 5..7 6
+no-header`},
+
 	{"devices by position", `timestamp, name, memory.used [MiB]
 2023/08/29 10:00:00.977, NVIDIA X, 10 MiB
 2023/08/29 10:00:00.981, NVIDIA X, 20 MiB

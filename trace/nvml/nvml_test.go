@@ -168,6 +168,7 @@ func TestBad(t *testing.T) {
 		"another metric":   {"# HELP go_goroutines x\n# TYPE go_goroutines gauge\ngo_goroutines 7\n", trace.ErrUnrecognized, ""},
 		"Prometheus fails": {`{"status":"error","errorType":"bad_data","error":"parse error","data":{"resultType":""}}`, trace.ErrCorrupt, "an error"},
 		"other metrics":    {`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"__name__":"up"},"value":[1,"1"]}]}}`, trace.ErrCorrupt, "no metric of memory"},
+		"buffers":          {"load: CUDA0 buffer, 512 MiB, 3 layers\nload: CUDA1 buffer, 512 MiB, 3 layers\n", trace.ErrUnrecognized, ""},
 		"RMM":              {"Thread,Time,Action,Pointer,Size,Stream\n1,10:00:00.000001,allocate,0x7f,256,0\n", trace.ErrUnrecognized, ""},
 		"nothing":          {"\n", trace.ErrUnrecognized, ""},
 	} {

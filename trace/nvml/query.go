@@ -95,28 +95,41 @@ var isFieldByte = func() (is [256]bool) {
 	return is
 }()
 
-// isHeadless reports whether a line looks like a row without a header above it.
+// isHeadless reports whether a line looks like a row without a header above it: of nothing but what the fields that
+// are asked for have, a time or a size among them.
 func isHeadless(line []byte) bool {
-	cells := splitRow(line)
-	if len(cells) < 2 {
-		return false
+	if bytes.IndexByte(line, ',') < 0 {
+		_, unit, ok := number(bytes.TrimSpace(line))
+		return ok && unit == "MiB"
 	}
-	clock, sizes := false, 0
-	for _, c := range cells {
-		if _, ok := wall(c); ok {
+	clock, sizes, numbers := false, 0, 0
+	for _, c := range splitRow(line) {
+		_, isTime := wall(c)
+		_, unit, isNumber := number(c)
+		switch {
+		case isTime:
 			clock = true
-		}
-		if _, unit, ok := number(c); ok && unit == "MiB" {
+		case isNumber && unit == "MiB":
 			sizes++
-		}
-	}
-	numbers := 0
-	for _, c := range cells {
-		if _, ok := digits(c); ok {
+		case isNumber && (unit == "" || unit == "%" || unit == "W" || unit == "MHz"):
 			numbers++
+		case isMissing(c), isDeviceCell(c):
+		default:
+			return false
 		}
 	}
-	return sizes > 0 || clock && numbers > 0 && len(cells[0]) == len("2026/11/29 15:52:15.829")
+	return sizes > 0 || clock && numbers > 0
+}
+
+// isDeviceCell says whether a cell is what a device is called, or one of its states.
+func isDeviceCell(c []byte) bool {
+	for _, p := range []string{"GPU-", "NVIDIA ", "Tesla ", "GeForce ", "Quadro ", "TITAN ", "GRID "} {
+		if bytes.HasPrefix(c, []byte(p)) {
+			return true
+		}
+	}
+	isBus := bytes.Count(c, []byte(":")) == 2 && bytes.IndexByte(c, '.') > 0
+	return isBus || len(c) == 2 && c[0] == 'P' && isDigit(c[1])
 }
 
 func splitRow(line []byte) [][]byte { return appendCells(nil, line) }
