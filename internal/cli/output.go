@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -22,12 +21,12 @@ type output struct {
 	file    string
 	quiet   bool
 	noColor bool
-	given   *pflag.FlagSet
+	verb    *cobra.Command
 }
 
 func (o *output) flags(c *cobra.Command) {
 	f := c.Flags()
-	o.given = f
+	o.verb = c
 	f.StringVar(&o.format, "format", "text", "text, json or markdown")
 	f.BoolVar(&o.json, "json", false, "short for --format json")
 	f.StringVarP(&o.file, "output", "o", "", "write to this `file`, whole or not at all")
@@ -43,7 +42,7 @@ func (o *output) check(inputs ...string) error {
 		}
 	}
 	if o.json {
-		if o.given.Changed("format") && o.format != "json" {
+		if o.verb.Flags().Changed("format") && o.format != "json" {
 			return usageError{fmt.Errorf("--json and --format %s contradict each other", o.format)}
 		}
 		o.format = "json"
