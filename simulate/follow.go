@@ -463,7 +463,7 @@ scan:
 
 // request is what an event asked for.
 func request(e *trace.Event, pool uint32) allocators.Request {
-	return allocators.Request{Block: uint32(e.Block), Size: e.Size, Stream: uint32(e.Stream), Pool: pool}
+	return allocators.Request{Block: uint32(e.Block), Size: max(e.Size, 1), Stream: uint32(e.Stream), Pool: pool}
 }
 
 // cached serves an alloc from the cache if that puts it where the recording does. The pool is the one of

@@ -387,6 +387,9 @@ func checkFollow(t *testing.T, r *recorder) *simulate.Following {
 		if now.Reserved != reserved {
 			t.Fatalf("event %d: %d reserved, the events add up to %d", i, now.Reserved, reserved)
 		}
+		if now.Allocated < 0 {
+			t.Fatalf("event %d: %d allocated", i, now.Allocated)
+		}
 		if now.Model == nil {
 			t.Fatalf("event %d: no model", i)
 		}
@@ -396,6 +399,9 @@ func checkFollow(t *testing.T, r *recorder) *simulate.Following {
 	}
 	if f.PeakReserved != peak || f.End.Reserved != reserved {
 		t.Fatalf("peak %d and end %d reserved, the events add up to %d and %d", f.PeakReserved, f.End.Reserved, peak, reserved)
+	}
+	if live := liveAtEnd(dev); dev.HasFinal && f.End.Allocated < live {
+		t.Fatalf("%d allocated at the end, the file has %d", f.End.Allocated, live)
 	}
 	checkModel(t, f.Model)
 	s := f.Score
@@ -425,6 +431,25 @@ func checkFollow(t *testing.T, r *recorder) *simulate.Following {
 		t.Fatalf("took %v for %d events", took, dev.Events.Len())
 	}
 	return f
+}
+
+// liveAtEnd is what the final state has, of blocks that live as far as events and start tell.
+func liveAtEnd(d *trace.Device) (n int64) {
+	known := make([]bool, d.NumBlocks)
+	for _, b := range d.Initial.Blocks {
+		known[b.ID] = b.State == trace.BlockLive
+	}
+	for _, e := range d.Events.All() {
+		if e.Block != trace.NoBlock {
+			known[e.Block] = e.Op == trace.OpAlloc
+		}
+	}
+	for _, b := range d.Final.Blocks {
+		if b.State == trace.BlockLive && known[b.ID] {
+			n += b.Size
+		}
+	}
+	return n
 }
 
 // checkModel checks that a model is in a state that an allocator can be in.

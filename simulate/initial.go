@@ -62,7 +62,7 @@ func newInitialState(dev *trace.Device, cfg *config.Config, whole map[uint32]boo
 			}
 			if assumed {
 				open.add(gap{from: b.Addr + uint64(size), to: b.Addr + uint64(min(size+config.SmallSize, room-config.SmallSize-1)),
-					block: b.ID, segment: len(s.segments), index: len(r.Blocks)})
+					block: b.ID, segment: len(s.segments), index: len(r.Blocks), at: len(s.blocks)})
 			}
 			r.Blocks = append(r.Blocks, caching.Adopted{
 				Number: uint32(b.ID), Addr: b.Addr, Size: size, Requested: b.Requested, Pending: b.State == trace.BlockPending,
@@ -72,17 +72,40 @@ func newInitialState(dev *trace.Device, cfg *config.Config, whole map[uint32]boo
 		}
 		s.segments = append(s.segments, r)
 	}
+	s.homeless(dev, cfg)
 	s.spaces = spacesOf(dev, s.segments, cfg)
 	open.resolve(dev)
 	for _, g := range open.list {
 		b := &s.segments[g.segment].Blocks[g.index]
 		if g.known {
 			b.Size += int64(g.starts - g.from)
+			s.blocks[g.at].Size = b.Size
 			continue
 		}
 		s.assumed[g.from] = slack{number: b.Number}
 	}
 	return s
+}
+
+// homeless adds the blocks that lie in no segment of which the file tells. They count, although the model
+// cannot hold them.
+func (s *initialState) homeless(dev *trace.Device, cfg *config.Config) {
+	if len(s.blocks) == len(dev.Initial.Blocks) {
+		return
+	}
+	known := make(map[trace.BlockID]bool, len(s.blocks))
+	for i := range s.blocks {
+		known[s.blocks[i].ID] = true
+	}
+	for _, b := range dev.Initial.Blocks {
+		if known[b.ID] {
+			continue
+		}
+		if b.Size == 0 {
+			b.Size = cfg.RoundSize(b.Requested)
+		}
+		s.blocks = append(s.blocks, InitialBlock{Block: b, Small: b.Size <= config.SmallSize})
+	}
 }
 
 func byAddr(b trace.Block, addr uint64) int { return cmp.Compare(b.Addr, addr) }
@@ -122,7 +145,8 @@ func blockSize(b trace.Block, room int64, cfg *config.Config, exact bool) (size 
 type gap struct {
 	from, to       uint64 // inclusive
 	block          trace.BlockID
-	segment, index int
+	segment, index int // where it is in the segments
+	at             int // and among the blocks
 	known          bool
 	starts         uint64
 	closed         bool

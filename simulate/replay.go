@@ -126,7 +126,7 @@ func (p *Player) step(i int, e *trace.Event) bool {
 	case trace.OpAlloc:
 		p.run.Operations++
 		pool := p.Requests.Pool(e.Block)
-		err := p.malloc(allocators.Request{Block: uint32(e.Block), Size: e.Size, Stream: uint32(e.Stream), Pool: pool}, e.Block)
+		err := p.malloc(allocators.Request{Block: uint32(e.Block), Size: max(e.Size, 1), Stream: uint32(e.Stream), Pool: pool}, e.Block)
 		if err != nil {
 			p.failed(i, err)
 			return false
@@ -138,7 +138,7 @@ func (p *Player) step(i int, e *trace.Event) bool {
 		p.run.Operations++
 		// What the program would have done with memory that it did not get, nobody knows: it is given back
 		// at once.
-		err := p.Model.Malloc(allocators.Request{Block: p.spare, Size: e.Size, Stream: uint32(e.Stream), Pool: p.Requests.FailedPools[i]})
+		err := p.Model.Malloc(allocators.Request{Block: p.spare, Size: max(e.Size, 1), Stream: uint32(e.Stream), Pool: p.Requests.FailedPools[i]})
 		if err == nil {
 			p.Model.Free(p.spare, false)
 			return true

@@ -130,6 +130,8 @@ func (p *pairing) run() {
 			if e.Op == OpFreeCompleted && s.state == BlockLive {
 				p.unasked.add(i)
 				e.Op = OpFree
+			} else if s.state == BlockPending {
+				e.Op = OpFreeCompleted // the first half came before
 			}
 			e.Block = s.id
 			p.live.remove(s)
