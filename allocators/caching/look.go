@@ -97,7 +97,7 @@ func (a *Allocator) Plan(pool uint32, small bool) []Action {
 // MallocCached serves a request from the pool's cache if the best fit begins at the given address, and
 // otherwise changes nothing: the short way to follow a recording that took no new memory.
 func (a *Allocator) MallocCached(r allocators.Request, small bool, addr uint64) bool {
-	z := a.cfg.RoundSize(r.Size)
+	z := a.roundIn(r.Size, small)
 	p := a.pool(r.Pool, small)
 	s := p.set(r.Stream)
 	if s == nil {

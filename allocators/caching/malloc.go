@@ -14,7 +14,17 @@ func (a *Allocator) Malloc(r allocators.Request) error {
 // Restore serves a request of the restoration of a saved graph pool, which lays blocks out again by their
 // own sizes: it may ask the small pool for more than 1 MiB.
 func (a *Allocator) Restore(r allocators.Request, small bool) error {
-	return a.malloc(r, a.cfg.RoundSize(r.Size), small)
+	return a.malloc(r, a.roundIn(r.Size, small), small)
+}
+
+// roundIn is the size of the block for a request that is known to be of a size class. If the class is the
+// other one than the size says, only a restoration can have made it, and that rounds nothing.
+func (a *Allocator) roundIn(size int64, small bool) int64 {
+	z := a.cfg.RoundSize(size)
+	if small != (z <= config.SmallSize) {
+		return size
+	}
+	return z
 }
 
 func (a *Allocator) malloc(r allocators.Request, z int64, small bool) error {
