@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/vramscope/vramscope/trace"
@@ -16,4 +17,13 @@ var contradictions = []string{
 
 func contradicts(d *trace.Device) bool {
 	return slices.ContainsFunc(d.Warnings, func(w trace.Warning) bool { return slices.Contains(contradictions, w.Code) })
+}
+
+// loose says how far allocated bytes may be off where the recording begins in the middle of a run.
+func (d *Device) loose() []string {
+	if d.Follow.Loose == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("the file does not tell to the byte what %s older than the recording took: each may be up to 1 MiB larger than is counted here",
+		plural(d.Follow.Loose, "block"))}
 }

@@ -210,7 +210,7 @@ func (a *Analysis) decisionsJSON(d *Device, j *deviceJSON) {
 	f := d.Follow
 	exact := f.Score.Exact()
 	j.Exact = &exact
-	j.Assumptions = append(j.Assumptions, f.Score.Assumed...)
+	j.Assumptions = append(append(j.Assumptions, f.Score.Assumed...), d.loose()...)
 	j.Settings = &settingsJSON{
 		Conf: confText(f.Config), Expandable: f.Config.Expandable, Findings: []string{},
 		LimitBytes: atLeast(f.Bounds.Limit, 0), MemoryBytes: atLeast(f.Bounds.Capacity, 1),

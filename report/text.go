@@ -300,7 +300,7 @@ func (a *Analysis) notes(p *page) {
 			continue
 		}
 		s := &d.Follow.Score
-		for _, t := range s.Assumed {
+		for _, t := range append(d.loose(), s.Assumed...) {
 			lines = append(lines, prefix+t)
 		}
 		if !s.Exact() {

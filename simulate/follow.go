@@ -94,6 +94,7 @@ type Following struct {
 	Bounds    Bounds
 	Config    config.Config // at the start
 	Sizes     []int64       // bytes that each block took, by its number; 0 for one that was never placed
+	Loose     int           // blocks older than the recording that may take up to 1 MiB more than is counted
 	Truncated bool          // the recording does not begin with an empty allocator
 
 	PeakAllocated int64 // bytes, of the recording
@@ -180,6 +181,7 @@ func Follow(dev *trace.Device, cfg config.Config, opt FollowOptions) *Following 
 		}
 	}
 	f.assumed = initial.assumed
+	f.out.Loose = len(f.assumed)
 	f.out.initial, f.out.total = initial, model.DeviceTotal
 	f.out.Requests.Initial = initial.blocks
 	for _, b := range initial.blocks {
@@ -195,9 +197,12 @@ func Follow(dev *trace.Device, cfg config.Config, opt FollowOptions) *Following 
 	f.hook()
 	f.out.Truncated = len(initial.segments) > 0 || len(initial.blocks) > 0 || dev.Overflow
 	f.begin(initial)
-	if dev.Content == trace.Decisions {
+	switch {
+	case dev.Content == trace.Decisions && len(dev.Streams) > mostStreams:
+		f.abandon(dev.Events.Len())
+	case dev.Content == trace.Decisions:
 		f.run()
-	} else {
+	default:
 		f.i = dev.Events.Len() // nothing was decided here that a model could be held against
 		f.count()
 	}
@@ -373,6 +378,10 @@ func (f *follower) sizeOf(e *trace.Event) int64 {
 	}
 	return f.cfg.RoundSize(e.Size)
 }
+
+// mostStreams is how many streams a program may have and still be followed: no program has as many, and the model
+// keeps a set of free blocks for each.
+const mostStreams = 1024
 
 // patience is how much work a recording is worth that the model does not explain: enough for many
 // differences, not for a recording of another allocator.
