@@ -58,7 +58,7 @@ func (s *freeSet) copyTo(c *freeSet) {
 	for w := range s.used {
 		for m := s.used[w] | c.used[w]; m != 0; m &= m - 1 {
 			b := w<<6 + bits.TrailingZeros64(m)
-			c.bins[b] = append(c.bins[b][:0], s.bins[b]...)
+			c.put(b, append(c.bin(b)[:0], s.bin(b)...))
 		}
 	}
 	c.used = s.used

@@ -10,7 +10,7 @@ import "math/bits"
 // walking the set.
 type freeSet struct {
 	used [bitmapWords]uint64
-	bins [bitmapWords * 64][]freeEntry
+	bins [bitmapWords]*[64][]freeEntry // sixty-four at a time, made when the first of them is used
 }
 
 const bitmapWords = 5
@@ -39,6 +39,22 @@ func binOf(size int64) int {
 	return min(e*8+int(u>>e), bitmapWords*64-1)
 }
 
+func (s *freeSet) bin(b int) []freeEntry {
+	if c := s.bins[b>>6]; c != nil {
+		return c[b&63]
+	}
+	return nil
+}
+
+func (s *freeSet) put(b int, bin []freeEntry) {
+	c := s.bins[b>>6]
+	if c == nil {
+		c = new([64][]freeEntry)
+		s.bins[b>>6] = c
+	}
+	c[b&63] = bin
+}
+
 // find is the index in the bin of the first entry that is not before (size, addr). Most bins are short, so
 // looking at one entry after the other finds it soonest.
 func find(bin []freeEntry, size int64, addr uint64) int {
@@ -58,41 +74,41 @@ func find(bin []freeEntry, size int64, addr uint64) int {
 
 func (s *freeSet) insert(size int64, addr uint64, slot int32) {
 	b := binOf(size)
-	bin := s.bins[b]
+	bin := s.bin(b)
 	i := find(bin, size, addr)
 	bin = append(bin, freeEntry{size, addr, slot})
 	if i < len(bin)-1 {
 		copy(bin[i+1:], bin[i:])
 		bin[i] = freeEntry{size, addr, slot}
 	}
-	s.bins[b] = bin
+	s.put(b, bin)
 	s.used[b>>6] |= 1 << (b & 63)
 }
 
 // remove takes out a block that is in the set.
 func (s *freeSet) remove(size int64, addr uint64) {
 	b := binOf(size)
-	s.removeAt(position{b, find(s.bins[b], size, addr)})
+	s.removeAt(position{b, find(s.bin(b), size, addr)})
 }
 
 func (s *freeSet) removeAt(p position) {
-	bin := s.bins[p.bin]
+	bin := s.bin(p.bin)
 	last := len(bin) - 1
 	if p.i < last {
 		copy(bin[p.i:], bin[p.i+1:])
 	}
-	s.bins[p.bin] = bin[:last]
+	s.put(p.bin, bin[:last])
 	if last == 0 {
 		s.used[p.bin>>6] &^= 1 << (p.bin & 63)
 	}
 }
 
-func (s *freeSet) at(p position) freeEntry { return s.bins[p.bin][p.i] }
+func (s *freeSet) at(p position) freeEntry { return s.bin(p.bin)[p.i] }
 
 // atLeast is the position of the first block of at least size bytes.
 func (s *freeSet) atLeast(size int64) position {
 	b := binOf(size)
-	if bin := s.bins[b]; len(bin) > 0 {
+	if bin := s.bin(b); len(bin) > 0 {
 		if i := find(bin, size, 0); i < len(bin) {
 			return position{b, i}
 		}
@@ -128,14 +144,14 @@ func (s *freeSet) lastBefore(bin int) position {
 		}
 		if m != 0 {
 			b := w<<6 + bits.Len64(m) - 1
-			return position{b, len(s.bins[b]) - 1}
+			return position{b, len(s.bin(b)) - 1}
 		}
 	}
 	return nowhere
 }
 
 func (s *freeSet) next(p position) position {
-	if p.i+1 < len(s.bins[p.bin]) {
+	if p.i+1 < len(s.bin(p.bin)) {
 		return position{p.bin, p.i + 1}
 	}
 	return s.firstFrom(p.bin + 1)

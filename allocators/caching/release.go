@@ -140,7 +140,7 @@ func (a *Allocator) releaseDown(s *freeSet, at position, need int64) bool {
 // below is the last position before (size, addr).
 func (s *freeSet) below(size int64, addr uint64) position {
 	b := binOf(size)
-	if i := find(s.bins[b], size, addr); i > 0 {
+	if i := find(s.bin(b), size, addr); i > 0 {
 		return position{b, i - 1}
 	}
 	return s.lastBefore(b)
