@@ -308,3 +308,31 @@ func TestPlan(t *testing.T) {
 		}
 	})
 }
+
+// TestAdoptNonsense: blocks that cannot have been, from a file that contradicts itself, leave a valid state.
+func TestAdoptNonsense(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := newLedger(newBump(0))
+		a := caching.New(l, caching.NewConfig(config.Default()))
+		base := uint64(1 << 40)
+		r := caching.Range{Addr: base, Size: 20 * mib}
+		for n := range roll(t, 12, "blocks") {
+			r.Blocks = append(r.Blocks, caching.Adopted{
+				Number:    uint32(n),
+				Addr:      base - 4*mib + uint64(roll(t, 28*mib, "at"))/512*512,
+				Size:      choose(t, "size", 0, -512, 1<<62, int64(roll(t, 8*mib, "bytes"))),
+				Requested: 1, Pending: roll(t, 2, "pending") == 1,
+			})
+		}
+		l.segments[base] = r.Size
+		a.AdoptSegment(r)
+		for _, b := range r.Blocks {
+			a.Free(b.Number, false)
+			a.Complete(b.Number)
+		}
+		a.EmptyCache()
+		if err := judge(a, l); err != nil || a.Reserved() != 0 {
+			t.Fatalf("%v, %d bytes reserved, %v", err, a.Reserved(), r)
+		}
+	})
+}
