@@ -427,7 +427,7 @@ func checkFollow(t *testing.T, r *recorder) *simulate.Following {
 			t.Fatalf("%d reserved of %d", run.Stats.Reserved.Peak, w.Memory)
 		}
 	}
-	if took := time.Since(begin); took > 5*time.Second {
+	if took := time.Since(begin); took > 30*time.Second { // not a measurement: it must end
 		t.Fatalf("took %v for %d events", took, dev.Events.Len())
 	}
 	return f
@@ -445,7 +445,7 @@ func liveAtEnd(d *trace.Device) (n int64) {
 		}
 	}
 	for _, b := range d.Final.Blocks {
-		if b.State == trace.BlockLive && known[b.ID] {
+		if b.State == trace.BlockLive && int(b.ID) < len(known) && known[b.ID] {
 			n += b.Size
 		}
 	}
