@@ -46,6 +46,9 @@ func readProfile(r io.Reader) (*trace.Trace, error) {
 		return nil, trace.Corrupt(-1, "the profile has more than %d MiB: it is no device memory profile", maxProfile>>20)
 	}
 	p, err := profile.ParseUncompressed(data)
+	if err == nil {
+		err = p.CheckValid() // values and locations that samples lack, among others
+	}
 	if err != nil {
 		return nil, trace.Corrupt(-1, "the profile is damaged (%s); save it again with jax.profiler.save_device_memory_profile(path)", oneLine(err))
 	}
