@@ -127,7 +127,6 @@ func (a *Allocator) notePeak() {
 
 func (a *Allocator) fail(p *pool, r allocators.Request, tried int64) error {
 	a.detail.NumOOMs++
-	a.notePeak()
 	e := &allocators.OOM{
 		Requested: r.Size,
 		Tried:     tried,
