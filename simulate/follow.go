@@ -272,7 +272,7 @@ func (f *follower) run() {
 	}
 	for f.i < n {
 		e := f.event(f.i)
-		if f.work > f.patience() {
+		if f.work > f.patience() || len(f.regions.list) > mostRegions || f.pools > mostPools {
 			f.abandon(n)
 			break
 		}
@@ -386,6 +386,12 @@ const mostStreams = 1024
 // patience is how much work a recording is worth that the model does not explain: enough for many
 // differences, not for a recording of another allocator.
 func (f *follower) patience() int { return 150_000_000 + 300*f.dev.Events.Len() }
+
+// What no device and no program has, and what would make every step of the model long.
+const (
+	mostRegions = 1 << 15
+	mostPools   = 1 << 12
+)
 
 // abandon gives up explaining: what is left is only counted.
 func (f *follower) abandon(n int) {

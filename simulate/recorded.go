@@ -170,7 +170,7 @@ func (f *follower) adoptGroup(t int) {
 		}
 	}
 	for ; f.i < last; f.i++ {
-		if f.work > f.patience() {
+		if f.work > f.patience() || len(f.regions.list) > mostRegions {
 			f.i = last
 			return
 		}

@@ -333,8 +333,12 @@ func (f *folder) top(pairs []value, k keys) value {
 	return pickle.User(kindTop, f.tops.add(t))
 }
 
-// handles numbers stream handles in the order in which they come.
+// maxStreams is more than any program has. The models keep free memory by stream, so that each costs.
+const maxStreams = 1 << 10
+
+// handles numbers stream handles in the order in which they come. Beyond maxStreams all are one.
 type handles struct {
+	beyond tally
 	ids    map[uint64]uint32
 	list   []uint64
 	last   uint64
@@ -348,10 +352,14 @@ func (h *handles) id(handle uint64) uint32 {
 		return h.lastID
 	}
 	id, ok := h.ids[handle]
-	if !ok {
+	switch {
+	case !ok && len(h.list) < maxStreams:
 		id = uint32(len(h.list))
 		h.ids[handle] = id
 		h.list = append(h.list, handle)
+	case !ok:
+		id = maxStreams - 1
+		h.beyond.add(-1)
 	}
 	h.last, h.lastID = handle, id
 	return id

@@ -110,6 +110,7 @@ func (b *builder) warnings() {
 		add(*b.actions[name], "unknown-action", "events with action %q are not known and were left out", name)
 	}
 	add(b.badTime, "bad-time", "times are not microseconds since 1970 and were left out")
+	add(b.streams.beyond, "many-streams", "streams beyond the %dth are not told apart", maxStreams)
 	add(b.manyPools, "many-pools", "pools beyond the %dth are not told apart", trace.PoolUnknown)
 	add(b.again, "repeated-records", "lists of records appear more than once; the repetitions were left out")
 	add(b.gaps, "untiled-segment", "blocks do not tile their segment")
