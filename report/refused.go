@@ -30,6 +30,8 @@ const (
 	Fragmented       = "fragmentation"
 	FragmentedLittle = "fragmentation-low"
 	OwnLimit         = "limit"
+	NeverPossible    = "impossible-request"
+	NotKnown         = "unknown-partial"
 )
 
 // Unusable is what was held and free, and still could not serve the request.
@@ -50,9 +52,15 @@ func (d *Device) outOfMemory(failed []OOM) []OOM {
 func judge(o OOM, limit int64) (verdict, why string) {
 	had := o.Reserved + o.DeviceFree
 	switch {
+	case o.DeviceFree > 0 && o.Tried > had:
+		return NeverPossible, fmt.Sprintf("%s tried are more than the %s that the allocator could have had with nothing else in use: a size that is too large, or wrong",
+			Bytes(o.Tried), Bytes(had))
 	case limit >= 0 && o.Reserved+o.Tried > limit:
 		return OwnLimit, fmt.Sprintf("%s reserved and %s more are over the limit of %s that the process set itself",
 			Bytes(o.Reserved), Bytes(o.Tried), Bytes(limit)) + inPieces(o, limit)
+	case o.DeviceFree == 0:
+		return NotKnown, fmt.Sprintf("the file does not tell how much the device had free when %s more than the %s reserved were tried; %s of what was reserved were free, in pieces of at most %s",
+			Bytes(o.Tried), Bytes(o.Reserved), Bytes(o.Unusable()), Bytes(o.LargestFree))
 	case o.DeviceFree >= o.Tried:
 		return OwnLimit, fmt.Sprintf("the device still had %s free, enough for the %s tried: a limit that the process set itself (a memory fraction) refused it",
 			Bytes(o.DeviceFree), Bytes(o.Tried)) + inPieces(o, o.Reserved+o.Tried)
