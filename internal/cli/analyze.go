@@ -77,7 +77,7 @@ arithmetic; and, tried by replaying, what would have helped.`,
 	f := c.Flags()
 	f.Var(&limit, "limit", "what the process could reserve at most (its memory fraction, in bytes)")
 	f.Var(&memory, "memory", "what the device could give it at most")
-	f.IntVar(&device, "device", -1, "only this device")
+	f.Var(newDevice(&device), "device", "only this device")
 	f.IntVar(&rows, "rows", 10, "rows of a table")
 	f.StringVar(&from, "from", "", "look for peaks from this event on (a number, or a time such as +2.5s)")
 	f.StringVar(&to, "to", "", "look for peaks up to this event")

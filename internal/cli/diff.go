@@ -61,7 +61,7 @@ steps their peaks are compared step by step. --format markdown is for a pull req
 	}
 	out.flags(c)
 	f := c.Flags()
-	f.IntVar(&device, "device", -1, "only this device")
+	f.Var(newDevice(&device), "device", "only this device")
 	f.IntVar(&rows, "rows", 10, "rows of the table of stacks")
 	return c
 }

@@ -65,7 +65,7 @@ run, and the figures hold for that beginning.`,
 	f.StringArrayVar(&confs, "conf", nil, "a setting, as in PYTORCH_CUDA_ALLOC_CONF (repeatable; \"\" is the default)")
 	f.StringArrayVar(&names, "allocator", nil, "an allocator of vramscope replay --list, or all (repeatable)")
 	f.Var(&recorded, "recorded-limit", "what the process could reserve when it was recorded")
-	f.IntVar(&device, "device", -1, "this device, not the first that has events")
+	f.Var(newDevice(&device), "device", "this device, not the first that has events")
 	return c
 }
 

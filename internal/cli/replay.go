@@ -100,7 +100,7 @@ Steps are found from annotations, or from the pattern of the events; --step name
 	f.Var(&limit, "limit", "what the process may reserve at most (its memory fraction, in bytes)")
 	f.Var(&memory, "memory", "what the device can give at most")
 	f.Var(&recorded, "recorded-limit", "what the process could reserve when it was recorded, if that is not --limit")
-	f.IntVar(&device, "device", -1, "this device, not the first that has events")
+	f.Var(newDevice(&device), "device", "this device, not the first that has events")
 	f.StringArrayVar(&edits, "edit", nil, "change the requests first, see above (repeatable)")
 	f.StringVar(&step, "step", "", "annotations whose names match this regular expression are the steps")
 	f.StringVar(&driver, "driver", "sim", "sim: a simulated device")

@@ -69,7 +69,7 @@ as it tells: without a limit, if memory was never refused.`,
 	f.Var(&limit, "limit", "what the process may reserve at most (its memory fraction, in bytes)")
 	f.Var(&memory, "memory", "what the device can give at most")
 	f.Var(&recorded, "recorded-limit", "what the process could reserve when it was recorded, if that is not --limit")
-	f.IntVar(&device, "device", -1, "this device, not the first that has events")
+	f.Var(newDevice(&device), "device", "this device, not the first that has events")
 	f.IntVar(&top, "top", 8, "how many settings to show")
 	f.IntVar(&settings, "settings", 64, "how many settings to try at most")
 	f.StringVar(&torch, "torch", "", "the `version` of PyTorch, as torch.__version__ prints it (default "+config.DefaultVersion.String()+")")

@@ -108,6 +108,33 @@ func eventRange(d *trace.Device, from, to string) (first, behind int, err error)
 	return first, behind, nil
 }
 
+// deviceFlag is a flag that is the number of a device; unset it is -1.
+type deviceFlag struct{ n *int }
+
+func newDevice(n *int) deviceFlag {
+	*n = -1
+	return deviceFlag{n}
+}
+
+func (f deviceFlag) String() string {
+	if f.n == nil || *f.n < 0 {
+		return ""
+	}
+	return strconv.Itoa(*f.n)
+}
+
+func (f deviceFlag) Type() string { return "int" }
+
+// Set parses the flag's text.
+func (f deviceFlag) Set(s string) error {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 {
+		return errors.New("devices are numbered 0, 1, …")
+	}
+	*f.n = n
+	return nil
+}
+
 // pickDevice is the device that a verb about one looks at.
 func pickDevice(t *trace.Trace, wanted int) (*trace.Device, error) {
 	var have []string

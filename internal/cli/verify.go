@@ -56,6 +56,6 @@ Exit code 1 if anything differs.`,
 	f := c.Flags()
 	f.Var(&limit, "limit", "what the process could reserve at most (its memory fraction, in bytes)")
 	f.Var(&memory, "memory", "what the device could give it at most")
-	f.IntVar(&device, "device", -1, "only this device")
+	f.Var(newDevice(&device), "device", "only this device")
 	return c
 }
