@@ -31,6 +31,9 @@ arithmetic; and, tried by replaying, what would have helped.`,
 			if err := out.check(args...); err != nil {
 				return err
 			}
+			if rows < 0 {
+				return usageError{fmt.Errorf("--rows %d: give a number of rows, or 0 for ten", rows)}
+			}
 			named, err := stepPattern(step)
 			if err != nil {
 				return err

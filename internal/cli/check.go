@@ -104,7 +104,7 @@ func (f *checkFlags) add(c *cobra.Command) {
 	s.StringVar(&f.sarif, "sarif", "", "write SARIF to this `file`")
 	s.Var(&f.limit, "limit", "what the recorded process could reserve at most (its memory fraction, in bytes)")
 	s.Var(&f.memory, "memory", "what its device could give it at most")
-	s.IntVar(&f.device, "device", -1, "only this device")
+	s.Var(newDevice(&f.device), "device", "only this device")
 }
 
 // readPolicy reads the policy file, if any; flags go over it.
