@@ -435,7 +435,8 @@ func checkFollow(t *testing.T, r *recorder) *simulate.Following {
 	return f
 }
 
-// liveAtEnd is what the final state has, of blocks that live as far as events and start tell.
+// liveAtEnd is what the final state has, of blocks that live as far as events and start tell; nothing if its
+// blocks do not lie in its segments, one behind the other.
 func liveAtEnd(d *trace.Device) (n int64) {
 	known := make([]bool, d.NumBlocks)
 	for _, b := range d.Initial.Blocks {
@@ -446,7 +447,16 @@ func liveAtEnd(d *trace.Device) (n int64) {
 			known[e.Block] = e.Op == trace.OpAlloc
 		}
 	}
+	end, in := uint64(0), 0
 	for _, b := range d.Final.Blocks {
+		for in < len(d.Final.Segments) && d.Final.Segments[in].Addr+uint64(d.Final.Segments[in].Size) <= b.Addr {
+			in++
+		}
+		if b.Addr < end || b.Size == 0 || in == len(d.Final.Segments) || b.Addr < d.Final.Segments[in].Addr ||
+			b.Addr+uint64(b.Size) > d.Final.Segments[in].Addr+uint64(d.Final.Segments[in].Size) {
+			return 0
+		}
+		end = b.Addr + uint64(b.Size)
 		if b.State == trace.BlockLive && int(b.ID) < len(known) && known[b.ID] {
 			n += b.Size
 		}
