@@ -65,7 +65,7 @@ func Fit(file string, t *trace.Trace, d *trace.Device, o FitOptions) *Fits {
 	r := &Fits{Replayed: replayed(file, t, d, f), Live: f.Requests.PeakLive()}
 	settings := o.Settings
 	if len(settings) == 0 {
-		settings = []Setting{{Text: confText(f.Config), Config: f.Config}}
+		settings = []Setting{{Text: f.Config.String(), Config: f.Config}}
 	}
 	models := o.Models
 	if len(models) == 0 {

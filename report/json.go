@@ -212,7 +212,7 @@ func (a *Analysis) decisionsJSON(d *Device, j *deviceJSON) {
 	j.Exact = &exact
 	j.Assumptions = append(append(j.Assumptions, f.Score.Assumed...), d.loose()...)
 	j.Settings = &settingsJSON{
-		Conf: confText(f.Config), Expandable: f.Config.Expandable, Findings: []string{},
+		Conf: f.Config.String(), Expandable: f.Config.Expandable, Findings: []string{},
 		LimitBytes: atLeast(f.Bounds.Limit, 0), MemoryBytes: atLeast(f.Bounds.Capacity, 1),
 	}
 	j.Steps, j.Leaks, j.Growth = a.stepsAndLeaks(d)

@@ -120,7 +120,7 @@ func (d *Device) help() []Help {
 		w.Config = c
 		run := f.Requests.Once(around, w)
 		h := Help{
-			Conf:      confText(c),
+			Conf:      c.String(),
 			Completed: run.Completed && run.FirstOOM == nil,
 			Peak:      run.Stats.Reserved.Peak,
 			Instead:   instead,
@@ -150,9 +150,6 @@ func helpful(now config.Config) []config.Config {
 	}
 	return out
 }
-
-// confText is a setting as it is written, and something to read where it is empty.
-func confText(c config.Config) string { return c.String() }
 
 func confName(conf string) string {
 	if conf == "" {

@@ -74,7 +74,7 @@ func Replay(file string, t *trace.Trace, d *trace.Device, o ReplayOptions) (*Rep
 	}
 	settings := o.Settings
 	if len(settings) == 0 {
-		settings = []Setting{{Text: confText(f.Config), Config: f.Config}}
+		settings = []Setting{{Text: f.Config.String(), Config: f.Config}}
 	}
 	models := o.Models
 	if len(models) == 0 {
@@ -113,42 +113,6 @@ type replayJSON struct {
 	Runs        []runJSON  `json:"runs"`
 }
 
-type runJSON struct {
-	Allocator     string        `json:"allocator"`
-	Conf          string        `json:"conf"`
-	Memory        *int64        `json:"memory_bytes"`
-	Limit         *int64        `json:"limit_bytes"`
-	Completed     bool          `json:"completed"`
-	PeakAllocated int64         `json:"peak_allocated_bytes"`
-	PeakReserved  int64         `json:"peak_reserved_bytes"`
-	Range         [2]int64      `json:"peak_reserved_range_bytes"`
-	Final         int64         `json:"final_reserved_bytes"`
-	DeviceAllocs  int64         `json:"device_allocs"`
-	DeviceFrees   int64         `json:"device_frees"`
-	Retries       int64         `json:"retries"`
-	OOMs          int64         `json:"ooms"`
-	FirstOOM      *firstOOMJSON `json:"first_oom"`
-	AtPeak        fragmentsJSON `json:"fragmentation_at_peak"`
-	PerSecond     float64       `json:"operations_per_second"`
-	Findings      []string      `json:"findings"`
-	Unedited      *int64        `json:"unedited_peak_reserved_bytes"` // null if nothing was edited
-}
-
-type firstOOMJSON struct {
-	Event     int   `json:"event"`
-	Requested int64 `json:"requested_bytes"`
-	Allocated int64 `json:"allocated_bytes"`
-	Reserved  int64 `json:"reserved_bytes"`
-	Largest   int64 `json:"largest_free_bytes"`
-}
-
-type fragmentsJSON struct {
-	Stranded int64 `json:"stranded_bytes"`
-	Cached   int64 `json:"cached_bytes"`
-	Rounding int64 `json:"rounding_bytes"`
-	Pending  int64 `json:"pending_bytes"`
-}
-
 // WriteJSON renders replays for programs, schema vramscope/replay/v1.
 func (r *Replays) WriteJSON(w io.Writer) error {
 	out := replayJSON{Schema: "vramscope/replay/v1", File: r.File, Device: r.Device, Events: r.Events, Recorded: atLeast(r.Recorded, 0),
@@ -164,22 +128,9 @@ func (r *Replays) WriteJSON(w io.Writer) error {
 		out.Steps = &stepsJSON{len(r.Steps.Steps), r.Steps.Source}
 	}
 	for _, x := range r.Runs {
-		s := x.Stats
-		j := runJSON{
-			Allocator: x.Allocator, Conf: x.Setting.Text, Memory: atLeast(r.Memory, 1), Limit: atLeast(r.Limit, 0),
-			Completed: x.Completed, PeakAllocated: s.Allocated.Peak, PeakReserved: s.Reserved.Peak, Range: [2]int64{x.Low, x.High},
-			Final: s.Reserved.Current, DeviceAllocs: s.DeviceAllocs, DeviceFrees: s.DeviceFrees, Retries: s.Retries, OOMs: s.OOMs,
-			AtPeak:   fragmentsJSON{s.AtPeak.Stranded, s.AtPeak.Cached, s.AtPeak.Rounding, s.AtPeak.Pending},
-			Findings: []string{},
-		}
-		if x.Elapsed > 0 {
-			j.PerSecond = float64(x.Operations) / x.Elapsed.Seconds()
-		}
-		if o := x.FirstOOM; o != nil {
-			j.FirstOOM = &firstOOMJSON{r.event(o.Event), o.Requested, o.Allocated, o.Reserved, o.LargestFree}
-		}
-		for _, f := range x.Setting.Findings {
-			j.Findings = append(j.Findings, f.Message)
+		j := newRunJSON(x.Allocator, x.Setting.Text, x.Setting.Findings, simulate.Room{Memory: r.Memory, Limit: r.Limit}, x.Prediction)
+		if j.FirstOOM != nil {
+			j.FirstOOM.Event = r.event(j.FirstOOM.Event)
 		}
 		if x.Unedited != nil {
 			j.Unedited = &x.Unedited.Stats.Reserved.Peak

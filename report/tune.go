@@ -105,24 +105,7 @@ func (t *Tune) WriteJSON(w io.Writer) error {
 }
 
 func (t *Tune) runJSON(c *simulate.Candidate) runJSON {
-	s := c.Stats
-	j := runJSON{
-		Allocator: simulate.Caching, Conf: c.Conf, Memory: atLeast(t.Room.Memory, 1), Limit: atLeast(t.Room.Limit, 0),
-		Completed: c.Completed, PeakAllocated: s.Allocated.Peak, PeakReserved: s.Reserved.Peak, Range: [2]int64{c.Low, c.High},
-		Final: s.Reserved.Current, DeviceAllocs: s.DeviceAllocs, DeviceFrees: s.DeviceFrees, Retries: s.Retries, OOMs: s.OOMs,
-		AtPeak:   fragmentsJSON{s.AtPeak.Stranded, s.AtPeak.Cached, s.AtPeak.Rounding, s.AtPeak.Pending},
-		Findings: []string{},
-	}
-	if c.Elapsed > 0 {
-		j.PerSecond = float64(c.Operations) / c.Elapsed.Seconds()
-	}
-	if o := c.FirstOOM; o != nil {
-		j.FirstOOM = &firstOOMJSON{o.Event, o.Requested, o.Allocated, o.Reserved, o.LargestFree}
-	}
-	for _, f := range c.Findings {
-		j.Findings = append(j.Findings, f.Message)
-	}
-	return j
+	return newRunJSON(simulate.Caching, c.Conf, c.Findings, t.Room, c.Prediction)
 }
 
 // saves is how much less a candidate reserves at its peak than the recording's own settings, nil where one

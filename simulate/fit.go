@@ -98,10 +98,10 @@ func (r *Requests) Prefix() bool {
 
 // Fits finds the least memory for each allocator and setting, on all cores. The surroundings are Alike.
 func (r *Requests) Fits(s *Surroundings, asked []WhatIf, progress Progress) []Fit {
-	work := &workers{progress: progress}
+	work := &effort{progress: progress}
 	out := make([]Fit, len(asked))
 	work.expect(len(asked))
-	work.each(len(asked), func(i int) {
+	each(len(asked), func(i int) {
 		w := asked[i]
 		w.Limit, w.Memory = -1, 0
 		out[i] = Fit{WhatIf: w, Unlimited: r.Once(s, w)}
@@ -117,7 +117,7 @@ func (r *Requests) Fits(s *Surroundings, asked []WhatIf, progress Progress) []Fi
 		}
 	}
 	work.expect(len(jobs))
-	work.each(len(jobs), func(i int) { *jobs[i].out = jobs[i].least(); work.step() })
+	each(len(jobs), func(i int) { *jobs[i].out = jobs[i].least(); work.step() })
 	fitRanges(jobs, work)
 	for i := range out {
 		if f := &out[i]; f.Limit == nil && f.sameAsLimit() {
@@ -189,7 +189,7 @@ func newFitting(r *Requests, s *Surroundings, f *Fit, live int64, limit bool) *f
 }
 
 // fitRanges finds what each of the other guesses at what no recording tells needs: mostly the same.
-func fitRanges(jobs []*fitting, work *workers) {
+func fitRanges(jobs []*fitting, work *effort) {
 	type guess struct {
 		job    *fitting
 		number int
@@ -205,7 +205,7 @@ func fitRanges(jobs []*fitting, work *workers) {
 		}
 	}
 	work.expect(len(guesses))
-	work.each(len(guesses), func(i int) {
+	each(len(guesses), func(i int) {
 		g := &guesses[i]
 		g.bytes = g.job.near(g.number)
 		work.step()

@@ -82,7 +82,7 @@ func (r *Requests) Tune(s *Surroundings, base config.Config, o TuneOptions) *Tun
 		o.Version = config.Latest // the recording has settings that the version lacks, so it is another
 	}
 	q := &search{r: r, s: s, o: o, base: base, demand: newDemand(r, o.Room.Own && o.Room.Limit >= 0),
-		seen: map[essence]string{}, peaks: map[essence]int64{}, named: map[string]bool{}, work: &workers{progress: o.Progress}}
+		seen: map[essence]string{}, peaks: map[essence]int64{}, named: map[string]bool{}, work: &effort{progress: o.Progress}}
 	own := Candidate{Conf: base.String(), Config: base}
 	own.Run = r.Once(s, q.whatIf(&own))
 	e := q.demand.essence(&base)
@@ -187,7 +187,7 @@ func (q *search) look(list []*Candidate, stride int) {
 		}
 	}
 	q.work.expect(len(jobs))
-	q.work.each(len(jobs), func(i int) {
+	each(len(jobs), func(i int) {
 		j := &jobs[i]
 		w := q.whatIf(j.of)
 		j.run = q.r.play(q.s, w, q.r.variants(q.s, w)[j.guess])

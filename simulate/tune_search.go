@@ -70,7 +70,7 @@ type search struct {
 	named   map[string]bool
 	tried   []Candidate // the recording's own first
 	skipped []Skipped
-	work    *workers
+	work    *effort
 }
 
 // candidate reads a setting back from the text that would be pasted. It is false for one that cannot be
@@ -108,7 +108,7 @@ func (q *search) try(list []config.Config) bool {
 	}
 	added := q.tried[first:]
 	q.work.expect(len(added))
-	q.work.each(len(added), func(i int) {
+	each(len(added), func(i int) {
 		x := &added[i]
 		x.Run = q.r.Once(q.s, q.whatIf(x))
 		q.work.step()

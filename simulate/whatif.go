@@ -2,9 +2,7 @@ package simulate
 
 import (
 	"fmt"
-	"runtime"
 	"sync"
-	"sync/atomic"
 
 	"github.com/vramscope/vramscope/allocators/caching"
 	"github.com/vramscope/vramscope/allocators/caching/config"
@@ -90,20 +88,7 @@ func stepsOf(d *trace.Device) []sim.Step {
 func (r *Requests) Predict(s *Surroundings, w WhatIf) Prediction {
 	variants := r.variants(s, w)
 	runs := make([]Run, len(variants))
-	var next atomic.Int64
-	var wait sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(variants)) {
-		wait.Go(func() {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(variants) {
-					return
-				}
-				runs[i] = r.play(s, w, variants[i])
-			}
-		})
-	}
-	wait.Wait()
+	each(len(variants), func(i int) { runs[i] = r.play(s, w, variants[i]) })
 	p := Prediction{Run: runs[0], Guess: !s.known}
 	p.Low, p.High = runs[0].Stats.Reserved.Peak, runs[0].Stats.Reserved.Peak
 	for _, run := range runs[1:] {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,14 +10,14 @@ import (
 
 func newAnalyze(e *env) *cobra.Command {
 	var (
-		out           output
-		limit, memory sizeFlag
-		device, rows  int
-		from, to      string
-		noReplay      bool
-		logs          []string
-		offset        time.Duration
-		step          string
+		out          output
+		room         roomFlags
+		device, rows int
+		from, to     string
+		noReplay     bool
+		logs         []string
+		offset       time.Duration
+		step         string
 	)
 	c := &cobra.Command{
 		Use:   "analyze FILE",
@@ -45,7 +44,7 @@ arithmetic; and, tried by replaying, what would have helped.`,
 			if err := report.CheckStep(t, named); err != nil {
 				return usageError{fmt.Errorf("%s: %w", args[0], err)}
 			}
-			o := report.Options{Limit: limit.or(-1), Memory: memory.or(0), Device: device, Replay: !noReplay, Step: named}
+			o := report.Options{Limit: room.limit.or(-1), Memory: room.memory.or(0), Device: device, Replay: !noReplay, Step: named}
 			if device >= 0 || from != "" || to != "" {
 				d, err := pickDevice(t, device)
 				if err != nil {
@@ -66,20 +65,12 @@ arithmetic; and, tried by replaying, what would have helped.`,
 					return &inputError{log, err}
 				}
 			}
-			return out.write(e.stdout, func(w io.Writer) error {
-				if out.format == "json" {
-					return a.WriteJSON(w)
-				}
-				style := out.style(e.stdout)
-				style.Rows = rows
-				return a.WriteText(w, style)
-			})
+			return out.result(e.stdout, a, rows)
 		},
 	}
 	out.flags(c)
+	room.recordedIn(c)
 	f := c.Flags()
-	f.Var(&limit, "limit", "what the process could reserve at most (its memory fraction, in bytes)")
-	f.Var(&memory, "memory", "what the device could give it at most")
 	f.Var(newDevice(&device), "device", "only this device")
 	f.IntVar(&rows, "rows", 10, "rows of a table")
 	f.StringVar(&from, "from", "", "look for peaks from this event on (a number, or a time such as +2.5s)")

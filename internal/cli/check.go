@@ -33,7 +33,7 @@ type checkFlags struct {
 	junit, sarif                    string
 	limits                          [8]string // by limitFlags
 	stacks, tolerances              []string
-	limit, memory                   sizeFlag
+	room                            roomFlags
 	device                          int
 }
 
@@ -71,7 +71,7 @@ Where GITHUB_ACTIONS is set, findings are written as annotations and to the job'
 			if err != nil {
 				return err
 			}
-			r, err := check.Run(e.label(args[0]), t, check.Options{Policy: policy, Baseline: base, Device: f.device, Limit: f.limit.or(-1), Memory: f.memory.or(0)})
+			r, err := check.Run(e.label(args[0]), t, check.Options{Policy: policy, Baseline: base, Device: f.device, Limit: f.room.limit.or(-1), Memory: f.room.memory.or(0)})
 			if err != nil {
 				return &inputError{args[0], err}
 			}
@@ -102,8 +102,7 @@ func (f *checkFlags) add(c *cobra.Command) {
 	s.StringArrayVar(&f.tolerances, "tolerance", nil, "by how much a figure may exceed its baseline: `[RULE=]2%`, 64MiB, \"2% or 64MiB\", off (repeatable)")
 	s.StringVar(&f.junit, "junit", "", "write a JUnit report to this `file`")
 	s.StringVar(&f.sarif, "sarif", "", "write SARIF to this `file`")
-	s.Var(&f.limit, "limit", "what the recorded process could reserve at most (its memory fraction, in bytes)")
-	s.Var(&f.memory, "memory", "what its device could give it at most")
+	f.room.recordedIn(c)
 	s.Var(newDevice(&f.device), "device", "only this device")
 }
 
@@ -206,12 +205,7 @@ func (f *checkFlags) write(e *env, out *output, r *check.Result, policy *check.P
 		}
 	}
 	r.Written = f.writeBaseline
-	err := out.write(e.stdout, func(w io.Writer) error {
-		if out.format == "json" {
-			return r.WriteJSON(w)
-		}
-		return r.WriteText(w, out.style(e.stdout))
-	})
+	err := out.result(e.stdout, r, 0)
 	if err != nil || os.Getenv("GITHUB_ACTIONS") != "true" {
 		return err
 	}

@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 	"github.com/vramscope/vramscope/report"
@@ -49,14 +48,7 @@ steps their peaks are compared step by step. --format markdown is for a pull req
 			if err != nil {
 				return &inputError{args[0] + ", " + args[1], err}
 			}
-			return out.write(e.stdout, func(w io.Writer) error {
-				if out.format == "json" {
-					return d.WriteJSON(w)
-				}
-				style := out.style(e.stdout)
-				style.Rows = rows
-				return d.WriteText(w, style)
-			})
+			return out.result(e.stdout, d, rows)
 		},
 	}
 	out.flags(c)

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 	"github.com/vramscope/vramscope/report"
@@ -52,12 +51,7 @@ run, and the figures hold for that beginning.`,
 			bar := newBar(e.stderr, out.quiet, "replaying")
 			r := report.Fit(e.label(args[0]), t, d, report.FitOptions{Models: models, Settings: specs, RecordedLimit: recorded.or(-1), Progress: bar.show})
 			bar.clear()
-			return out.write(e.stdout, func(w io.Writer) error {
-				if out.format == "json" {
-					return r.WriteJSON(w)
-				}
-				return r.WriteText(w, out.style(e.stdout))
-			})
+			return out.result(e.stdout, r, 0)
 		},
 	}
 	out.flags(c)

@@ -54,12 +54,7 @@ Exit code 1 if PyTorch would raise, or would not do a part of what is written.`,
 				text = strings.TrimRight(string(data), "\r\n")
 			}
 			l := report.LintSetting(text, version)
-			err := out.write(e.stdout, func(w io.Writer) error {
-				if out.format == "json" {
-					return l.WriteJSON(w)
-				}
-				return l.WriteText(w, out.style(e.stdout))
-			})
+			err := out.result(e.stdout, l, 0)
 			if err == nil && !l.Passed() {
 				err = errFailed
 			}

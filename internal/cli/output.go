@@ -62,6 +62,25 @@ func (o *output) style(w io.Writer) report.Style {
 	return report.Style{Markdown: o.format == "markdown", Color: o.format == "text" && o.file == "" && !o.noColor && os.Getenv("NO_COLOR") == "" && isTerminal(w)}
 }
 
+// result is what a verb found.
+type result interface {
+	WriteJSON(w io.Writer) error
+	WriteText(w io.Writer, style report.Style) error
+}
+
+// result writes what was found in the form that is asked for; rows is how long tables may be, 0 for as long as
+// they are.
+func (o *output) result(stdout io.Writer, r result, rows int) error {
+	return o.write(stdout, func(w io.Writer) error {
+		if o.format == "json" {
+			return r.WriteJSON(w)
+		}
+		style := o.style(stdout)
+		style.Rows = rows
+		return r.WriteText(w, style)
+	})
+}
+
 func sameFile(a, b string) bool {
 	if a == "" || b == "" || a == "-" || b == "-" {
 		return false

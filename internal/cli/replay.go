@@ -15,15 +15,14 @@ import (
 
 func newReplay(e *env) *cobra.Command {
 	var (
-		out           output
-		limit, memory sizeFlag
-		device        int
-		confs, names  []string
-		list          bool
-		driver        string
-		recorded      sizeFlag
-		edits         []string
-		step          string
+		out          output
+		room         roomFlags
+		device       int
+		confs, names []string
+		list         bool
+		driver       string
+		edits        []string
+		step         string
 	)
 	c := &cobra.Command{
 		Use:   "replay FILE",
@@ -78,28 +77,21 @@ Steps are found from annotations, or from the pattern of the events; --step name
 			}
 			r, err := report.Replay(e.label(args[0]), t, d, report.ReplayOptions{
 				Models:   models,
-				Settings: specs, Limit: limit.or(-1), Memory: memory.or(0), RecordedLimit: recorded.or(limit.or(-1)),
+				Settings: specs, Limit: room.limit.or(-1), Memory: room.memory.or(0), RecordedLimit: room.before(),
 				EditOptions: edit,
 			})
 			if err != nil {
 				return usageError{fmt.Errorf("%s: %w", args[0], err)}
 			}
-			return out.write(e.stdout, func(w io.Writer) error {
-				if out.format == "json" {
-					return r.WriteJSON(w)
-				}
-				return r.WriteText(w, out.style(e.stdout))
-			})
+			return out.result(e.stdout, r, 0)
 		},
 	}
 	out.flags(c)
+	room.replayedIn(c)
 	f := c.Flags()
 	f.StringArrayVar(&confs, "conf", nil, "a setting, as in PYTORCH_CUDA_ALLOC_CONF (repeatable; \"\" is the default)")
 	f.StringArrayVar(&names, "allocator", nil, "an allocator of --list, or all (repeatable)")
 	f.BoolVar(&list, "list", false, "list the allocators")
-	f.Var(&limit, "limit", "what the process may reserve at most (its memory fraction, in bytes)")
-	f.Var(&memory, "memory", "what the device can give at most")
-	f.Var(&recorded, "recorded-limit", "what the process could reserve when it was recorded, if that is not --limit")
 	f.Var(newDevice(&device), "device", "this device, not the first that has events")
 	f.StringArrayVar(&edits, "edit", nil, "change the requests first, see above (repeatable)")
 	f.StringVar(&step, "step", "", "annotations whose names match this regular expression are the steps")

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 	"github.com/vramscope/vramscope/allocators/caching/config"
@@ -11,10 +10,10 @@ import (
 
 func newTune(e *env) *cobra.Command {
 	var (
-		out                     output
-		limit, memory, recorded sizeFlag
-		device, top, settings   int
-		torch                   string
+		out                   output
+		room                  roomFlags
+		device, top, settings int
+		torch                 string
 	)
 	c := &cobra.Command{
 		Use:   "tune FILE",
@@ -52,23 +51,16 @@ as it tells: without a limit, if memory was never refused.`,
 			}
 			bar := newBar(e.stderr, out.quiet, "replaying")
 			r := report.TuneSettings(e.label(args[0]), t, d, report.TuneOptions{
-				Limit: limit.or(-1), Memory: memory.or(0), RecordedLimit: recorded.or(limit.or(-1)),
+				Limit: room.limit.or(-1), Memory: room.memory.or(0), RecordedLimit: room.before(),
 				Settings: settings, Top: top, Version: version, Progress: bar.show,
 			})
 			bar.clear()
-			return out.write(e.stdout, func(w io.Writer) error {
-				if out.format == "json" {
-					return r.WriteJSON(w)
-				}
-				return r.WriteText(w, out.style(e.stdout))
-			})
+			return out.result(e.stdout, r, 0)
 		},
 	}
 	out.flags(c)
+	room.replayedIn(c)
 	f := c.Flags()
-	f.Var(&limit, "limit", "what the process may reserve at most (its memory fraction, in bytes)")
-	f.Var(&memory, "memory", "what the device can give at most")
-	f.Var(&recorded, "recorded-limit", "what the process could reserve when it was recorded, if that is not --limit")
 	f.Var(newDevice(&device), "device", "this device, not the first that has events")
 	f.IntVar(&top, "top", 8, "how many settings to show")
 	f.IntVar(&settings, "settings", 64, "how many settings to try at most")

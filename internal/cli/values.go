@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/vramscope/vramscope/simulate"
 	"github.com/vramscope/vramscope/trace"
 )
@@ -52,6 +53,25 @@ func (f *sizeFlag) or(other int64) int64 {
 	}
 	return other
 }
+
+// roomFlags are flags that say how much memory there was, or is to be.
+type roomFlags struct{ limit, memory, recorded sizeFlag }
+
+// recordedIn adds flags for the memory that a recording was made in.
+func (r *roomFlags) recordedIn(c *cobra.Command) {
+	c.Flags().Var(&r.limit, "limit", "what the process could reserve at most (its memory fraction, in bytes)")
+	c.Flags().Var(&r.memory, "memory", "what the device could give it at most")
+}
+
+// replayedIn adds flags for the memory that a replay is to have.
+func (r *roomFlags) replayedIn(c *cobra.Command) {
+	c.Flags().Var(&r.limit, "limit", "what the process may reserve at most (its memory fraction, in bytes)")
+	c.Flags().Var(&r.memory, "memory", "what the device can give at most")
+	c.Flags().Var(&r.recorded, "recorded-limit", "what the process could reserve when it was recorded, if that is not --limit")
+}
+
+// before is the limit of the recorded process, negative if it is not known.
+func (r *roomFlags) before() int64 { return r.recorded.or(r.limit.or(-1)) }
 
 // eventAt finds the event that a text means: a number, or a time from the start such as +2.5s.
 func eventAt(d *trace.Device, s string) (int, error) {

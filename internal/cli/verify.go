@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 	"github.com/vramscope/vramscope/report"
@@ -10,9 +9,9 @@ import (
 
 func newVerify(e *env) *cobra.Command {
 	var (
-		out           output
-		limit, memory sizeFlag
-		device        int
+		out    output
+		room   roomFlags
+		device int
 	)
 	c := &cobra.Command{
 		Use:   "verify FILE",
@@ -39,13 +38,8 @@ Exit code 1 if anything differs.`,
 					return &inputError{args[0], err}
 				}
 			}
-			v := report.Verify(e.label(args[0]), t, report.Options{Limit: limit.or(-1), Memory: memory.or(0), Device: device})
-			err = out.write(e.stdout, func(w io.Writer) error {
-				if out.format == "json" {
-					return v.WriteJSON(w)
-				}
-				return v.WriteText(w, out.style(e.stdout))
-			})
+			v := report.Verify(e.label(args[0]), t, report.Options{Limit: room.limit.or(-1), Memory: room.memory.or(0), Device: device})
+			err = out.result(e.stdout, v, 0)
 			if err == nil && !v.Exact() {
 				err = errFailed
 			}
@@ -53,9 +47,8 @@ Exit code 1 if anything differs.`,
 		},
 	}
 	out.flags(c)
+	room.recordedIn(c)
 	f := c.Flags()
-	f.Var(&limit, "limit", "what the process could reserve at most (its memory fraction, in bytes)")
-	f.Var(&memory, "memory", "what the device could give it at most")
 	f.Var(newDevice(&device), "device", "only this device")
 	return c
 }
