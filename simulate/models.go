@@ -60,8 +60,8 @@ func Models() []Model {
 			return slab.New(d, slab.Config{})
 		}},
 		{"best-fit", arena.About + "; best fit", false, arenaOf(arena.BestFit)},
-		{"first-fit", "the same; first fit", false, arenaOf(arena.FirstFit)},
-		{"next-fit", "the same; next fit", false, arenaOf(arena.NextFit)},
+		{"first-fit", arena.About + "; first fit", false, arenaOf(arena.FirstFit)},
+		{"next-fit", arena.About + "; next fit", false, arenaOf(arena.NextFit)},
 		{"packing", packing.About, false, func(d allocators.Driver, _ WhatIf, s *Surroundings, r *Requests) allocators.Allocator {
 			return packing.New(d, packing.Config{Plan: s.packed(r)})
 		}},

@@ -27,7 +27,7 @@ func (r result) exact() bool  { return r.Stats.Reserved.Peak == r.truth }
 func (r result) within() bool { return r.Low <= r.truth && r.truth <= r.High }
 
 // The recordings of the repository are few and all predicted exactly; of the whole corpus, where it is
-// here, 93 of 100 must be (or all but three), and 96 of 100 within the stated range.
+// here, 93 of 100 must be (or all but three), and 97 of 100 within the stated range (or all but one).
 func TestFidelityTable(t *testing.T) {
 	var own, all, same []result
 	for _, group := range groups() {
@@ -55,7 +55,7 @@ func TestFidelityTable(t *testing.T) {
 		}
 	}
 	exact, within := count(all)
-	if missed := len(all) - exact; missed > 3 && exact*100 < len(all)*93 || within*100 < len(all)*96 {
+	if missed, out := len(all)-exact, len(all)-within; missed > 3 && exact*100 < len(all)*93 || out > 1 && within*100 < len(all)*97 {
 		t.Errorf("of %d predictions %d are exact and %d within the range", len(all), exact, within)
 	}
 }
