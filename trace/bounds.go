@@ -10,10 +10,11 @@ import (
 // add without fear. Only what was refused, the size of an OpOOM, may be up to 1 EiB.
 const MaxSize = 1 << 44
 
-const maxAsked = 1 << 60
+// MaxAsked is more than anybody asks for, in bytes.
+const MaxAsked = 1 << 60
 
-// possible reports whether a device can have memory there.
-func possible(addr uint64, size int64) bool {
+// Possible reports whether a device can have memory there.
+func Possible(addr uint64, size int64) bool {
 	return size >= 0 && size <= MaxSize && addr <= ^uint64(0)-2*uint64(size)-2<<20
 }
 
@@ -23,13 +24,13 @@ func bound(d *Device) {
 	for i, e := range d.Events.All() {
 		switch {
 		case e.Op == OpOOM:
-			if e.Size >= 0 && e.Size <= maxAsked && e.Addr <= maxAsked {
+			if e.Size >= 0 && e.Size <= MaxAsked && e.Addr <= MaxAsked {
 				continue
 			}
-			e.Size, e.Addr = max(0, min(e.Size, maxAsked)), min(e.Addr, maxAsked)
-		case possible(e.Addr, e.Size):
+			e.Size, e.Addr = max(0, min(e.Size, MaxAsked)), min(e.Addr, MaxAsked)
+		case Possible(e.Addr, e.Size):
 			continue
-		case possible(e.Addr, 0):
+		case Possible(e.Addr, 0):
 			e.Size = 0
 		default:
 			e.Addr, e.Size = 0, 0
@@ -38,14 +39,14 @@ func bound(d *Device) {
 	}
 	for _, s := range []*State{&d.Initial, &d.Final} {
 		s.Segments = slices.DeleteFunc(s.Segments, func(x Segment) bool {
-			ok := possible(x.Addr, x.Size)
+			ok := Possible(x.Addr, x.Size)
 			if !ok {
 				bad.add(-1)
 			}
 			return !ok || x.Size == 0
 		})
 		s.Blocks = slices.DeleteFunc(s.Blocks, func(x Block) bool {
-			ok := possible(x.Addr, x.Size) && possible(x.Addr, x.Requested)
+			ok := Possible(x.Addr, x.Size) && Possible(x.Addr, x.Requested)
 			if !ok {
 				bad.add(-1)
 			}

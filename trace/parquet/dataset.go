@@ -1,0 +1,170 @@
+package parquet
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/vramscope/vramscope/trace"
+)
+
+// A data set is a folder of folders with names of the form key=value, as Hive has them and every engine knows
+// them: those keys are columns of the table. The keys that the user gives come first, such as run and rank; the last
+// is record, the kind of rows. Below that is one file.
+//
+//	run=baseline/rank=0/record=event/part-0.parquet
+//
+// So a trace is the folder in which the folders record=… are, its home. It is written beside its place and moved there,
+// so that a data set never has a part of a trace. The files do not have the columns that are in their paths.
+
+const (
+	recordKey = "record"
+	partFile  = "part-0.parquet"
+)
+
+// Key is a part of the path of a trace in a data set, and a column of the data set.
+type Key struct{ Name, Value string }
+
+// goodKey is what engines take as a column without quotes.
+var goodKey = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+
+// WriteDataSet adds a trace to the data set in a folder, which is made if it is not there. The keys say where,
+// from the outside inwards. A trace that is there already is not replaced.
+func WriteDataSet(dir string, t *trace.Trace, keys ...Key) error {
+	home := dir
+	for i, k := range keys {
+		if err := k.check(keys[:i]); err != nil {
+			return err
+		}
+		home = filepath.Join(home, k.Name+"="+escapeKey(k.Value))
+	}
+	description, parts, err := prepare(t)
+	if err != nil {
+		return err
+	}
+	if err := vacant(home); err != nil {
+		return err
+	}
+	made, err := makeFolders(filepath.Dir(home))
+	if err == nil {
+		err = writeHome(home, t, description, parts)
+	}
+	if err != nil {
+		for _, m := range slices.Backward(made) {
+			os.Remove(m) // only those that are empty go
+		}
+	}
+	return err
+}
+
+func (k Key) check(others []Key) error {
+	if !goodKey.MatchString(k.Name) {
+		return fmt.Errorf("%q cannot be a key of a data set: take small letters, digits and _, such as run or rank", k.Name)
+	}
+	names := columnNames()
+	if slices.Contains(names[:], k.Name) || slices.ContainsFunc(others, func(o Key) bool { return o.Name == k.Name }) {
+		return fmt.Errorf("%q cannot be a key of a data set: there is a column of that name", k.Name)
+	}
+	if k.Value == "" {
+		return fmt.Errorf("the key %s of a data set needs a value", k.Name)
+	}
+	return nil
+}
+
+// escapeKey makes a name of a folder of a value, as Hive does it.
+func escapeKey(v string) string {
+	var b strings.Builder
+	for _, c := range []byte(v) {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte("_-.", c) >= 0:
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+// vacant says whether nothing is where a trace is to be.
+func vacant(home string) error {
+	entries, err := os.ReadDir(home)
+	switch {
+	case os.IsNotExist(err), err == nil && len(entries) == 0:
+		return nil
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("%s: %w and is not empty: remove it, or give the trace another name", home, fs.ErrExist)
+}
+
+// makeFolders makes a folder and those above it that are not there, and tells which it made.
+func makeFolders(dir string) (made []string, err error) {
+	for d := dir; ; d = filepath.Dir(d) {
+		if _, err := os.Stat(d); !os.IsNotExist(err) {
+			break
+		}
+		made = append(made, d)
+	}
+	slices.Reverse(made)
+	return made, os.MkdirAll(dir, 0o777)
+}
+
+// writeHome writes a trace beside its place and moves it there.
+func writeHome(home string, t *trace.Trace, description []byte, parts []part) error {
+	temp, err := makeBeside(home)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp)
+	wrote := false
+	for k := range numKinds {
+		own := slices.DeleteFunc(slices.Clone(parts), func(p part) bool { return p.kind != k })
+		// The description has to be somewhere if there are no rows at all.
+		if rowsOf(k, own) == 0 && (wrote || k != numKinds-1) {
+			continue
+		}
+		wrote = true
+		dir := filepath.Join(temp, recordKey+"="+k.String())
+		if err := os.Mkdir(dir, 0o777); err != nil {
+			return err
+		}
+		if err := writePart(filepath.Join(dir, partFile), t, description, own); err != nil {
+			return err
+		}
+	}
+	os.Remove(home) // an empty folder may be there
+	return os.Rename(temp, home)
+}
+
+// makeBeside makes a folder beside another. Engines pass over folders whose names begin so.
+func makeBeside(home string) (string, error) {
+	for {
+		beside := filepath.Join(filepath.Dir(home), fmt.Sprintf("_%s.%08x", filepath.Base(home), rand.Uint32()))
+		if err := os.Mkdir(beside, 0o777); !errors.Is(err, fs.ErrExist) {
+			return beside, err
+		}
+	}
+}
+
+func writePart(path string, t *trace.Trace, description []byte, parts []part) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriterSize(f, 1<<16)
+	err = write(w, t, description, parts, false)
+	if err == nil {
+		err = w.Flush()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	return err
+}
