@@ -1,10 +1,12 @@
 package tables
 
 import (
+	"bufio"
+	"errors"
+	"hash/crc32"
 	"io"
 	"slices"
 
-	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
 )
 
@@ -39,93 +41,78 @@ func (r *pageRow) Null(column int) bool {
 	return c == nil || c.null[c.at]
 }
 
+// release gives back the room that the pages took.
+func (r *pageRow) release() {
+	for _, c := range r.columns {
+		if c != nil {
+			c.table.held -= c.held + c.heldDictionary
+			c.held, c.heldDictionary = 0, 0
+		}
+	}
+}
+
 // pageColumn is a column with one of its pages, decoded.
 type pageColumn struct {
 	table *parquetTable
 	leaf  int
-	rows  int64 // of the row group
-	pages parquet.Pages
 
-	unsigned bool
-	page     parquet.Page // that the texts are of
+	in             *bufio.Reader
+	rest           int64 // bytes of the column's part of the row group that have not been read
+	rows           int64 // of the row group that have not been decoded
+	kind           format.Type
+	codec          format.CompressionCodec
+	optional       bool
+	unsigned       bool
+	packed, page   []byte // the bytes of a page, as in the file and unpacked
+	dictionaryPage []byte
+	held           int64 // bytes of memory that the column's pages take
+	heldDictionary int64
 
-	at    int
-	null  []bool
-	ints  []int64  // of a column of numbers
-	texts [][]byte // of a column of texts
+	dictionaryInts  []int64
+	dictionaryTexts [][]byte
+
+	at     int
+	null   []bool
+	ints   []int64  // of a column of numbers
+	texts  [][]byte // of a column of texts
+	levels []uint32
+	index  []uint32
 }
 
 // begin opens the column's part of a row group.
-func (c *pageColumn) begin(group parquet.RowGroup) error {
-	chunks := group.ColumnChunks()
-	if c.leaf >= len(chunks) {
-		return c.table.corrupt("%s", errThrift)
-	}
-	c.rows = group.NumRows()
-	if c.rows < 0 || c.rows > c.table.size {
-		return c.table.corrupt("%d rows", c.rows)
-	}
-	chunk, ok := chunks[c.leaf].(*parquet.FileColumnChunk)
-	if !ok {
-		return c.table.corrupt("%s", errThrift)
-	}
-	if err := c.checkPages(group, c.leaf); err != nil {
-		return err
-	}
-	if l := chunk.Type().LogicalType(); l != nil {
-		i, ok := l.Value.(*format.IntType)
-		c.unsigned = ok && !i.IsSigned
-	}
-	c.pages = chunk.Pages()
-	c.at, c.null, c.ints, c.texts = 0, c.null[:0], c.ints[:0], c.texts[:0]
-	return nil
-}
-
-func (c *pageColumn) end() {
-	if c.page != nil {
-		parquet.Release(c.page)
-		c.page = nil
-	}
-	if c.pages != nil {
-		c.pages.Close()
-		c.pages = nil
-	}
-}
-
-// checkPages walks over the headers of the pages before the library makes room for what they claim.
-func (c *pageColumn) checkPages(group parquet.RowGroup, leaf int) error {
+func (c *pageColumn) begin(group int) error {
 	t := c.table
-	number := slices.IndexFunc(t.pq.RowGroups(), func(g parquet.RowGroup) bool { return g == group })
-	meta := t.pq.Metadata().RowGroups[number].Columns[leaf].MetaData
-	at := meta.DataPageOffset
-	if meta.DictionaryPageOffset != 0 {
-		at = meta.DictionaryPageOffset
+	meta := t.pq.Metadata().RowGroups[group]
+	if c.leaf >= len(meta.Columns) {
+		return t.corrupt("%s", errThrift)
 	}
-	end := at + meta.TotalCompressedSize
-	if at < 0 || meta.TotalCompressedSize < 0 || at > t.size || end > t.size {
+	if t.leaves[c.leaf].list {
+		return t.corrupt("a column of lists")
+	}
+	m := meta.Columns[c.leaf].MetaData
+	c.rows = meta.NumRows
+	if c.rows < 0 || c.rows > t.maxRows {
+		return t.corrupt("%d rows", c.rows)
+	}
+	at := m.DataPageOffset
+	if m.DictionaryPageOffset != 0 {
+		at = min(at, m.DictionaryPageOffset)
+	}
+	c.rest = m.TotalCompressedSize
+	if at < 0 || c.rest < 0 || at > t.size || c.rest > t.size-at {
 		return t.corrupt("a column outside the file")
 	}
-	buf := make([]byte, maxHeader)
-	for at < end {
-		n, err := t.file.ReadAt(buf[:min(maxHeader, end-at)], at)
-		if n == 0 && err != nil {
-			return err
-		}
-		h, err := readPageHeader(buf[:n])
-		if err != nil || h.uncompressed > maxPage || h.values > max(c.rows, maxDictionary(h)) || h.compressed > end-at-int64(h.size) {
-			return t.corrupt("a page that makes no sense at byte %d", at)
-		}
-		at += int64(h.size) + h.compressed
+	c.kind, c.codec = m.Type, m.Codec
+	c.optional, c.unsigned = t.leaves[c.leaf].optional, t.leaves[c.leaf].unsigned
+	section := io.NewSectionReader(t.file, at, c.rest)
+	if c.in == nil {
+		c.in = bufio.NewReaderSize(section, maxHeader)
+	} else {
+		c.in.Reset(section)
 	}
+	c.at, c.null, c.ints, c.texts = 0, c.null[:0], c.ints[:0], c.texts[:0]
+	c.dictionaryInts, c.dictionaryTexts = c.dictionaryInts[:0], c.dictionaryTexts[:0]
 	return nil
-}
-
-// maxDictionary is how many values a dictionary may have: each takes a byte at least.
-func maxDictionary(h pageHeader) int64 {
-	if h.kind == pageDictionary {
-		return h.uncompressed
-	}
-	return 0
 }
 
 // next goes to the next row.
@@ -134,101 +121,236 @@ func (c *pageColumn) next() error {
 		c.at++
 		return nil
 	}
-	for {
-		if c.page != nil {
-			parquet.Release(c.page)
-			c.page = nil
-		}
-		page, err := c.pages.ReadPage()
-		if err == io.EOF {
-			return c.table.corrupt("fewer values than rows")
-		}
-		if err != nil {
+	c.null = c.null[:0]
+	for len(c.null) == 0 {
+		if err := c.readPage(); err != nil {
+			var path interface{ Timeout() bool } // an error of the operating system
+			if errors.As(err, &path) {
+				return err
+			}
 			return c.table.corrupt("%s", show(err.Error()))
 		}
-		c.page = page
-		if err := c.decode(page); err != nil {
-			return err
-		}
-		if len(c.null) > 0 {
-			c.at = 0
-			return nil
-		}
 	}
+	c.at = 0
+	return nil
 }
 
-// decode takes a page's values out.
-func (c *pageColumn) decode(page parquet.Page) error {
-	n := int(page.NumValues())
-	if int64(n) > c.rows {
-		return c.table.corrupt("more values than rows")
+// readPage reads the next page, whichever it is.
+func (c *pageColumn) readPage() error {
+	if c.rest == 0 {
+		return errors.New("fewer values than rows")
 	}
-	c.null = resize(c.null, n)
-	levels := page.DefinitionLevels()
-	if levels != nil && len(levels) != n || page.RepetitionLevels() != nil {
-		return c.table.corrupt("a column of lists")
+	head, err := c.in.Peek(int(min(maxHeader, c.rest)))
+	if len(head) == 0 {
+		return err
 	}
-	for i := range c.null {
-		c.null[i] = levels != nil && levels[i] == 0
+	h, err := readPageHeader(head)
+	if err != nil {
+		return err
 	}
-	data, kind := page.Data(), page.Type().Kind()
-	var index []int32
-	dict := page.Dictionary()
-	if dict != nil {
-		index = data.Int32()
-		data = dict.Page().Data()
+	c.rest -= int64(h.size)
+	if h.compressed > c.rest {
+		return errPage
 	}
-	c.ints, c.texts = c.ints[:0], c.texts[:0]
-	switch kind {
-	case parquet.Int64:
-		c.ints = spread(c.ints, c.null, data.Int64(), index, dict != nil, func(v int64) int64 { return v })
-	case parquet.Int32:
-		c.ints = spread(c.ints, c.null, data.Int32(), index, dict != nil, func(v int32) int64 {
-			if c.unsigned {
-				return int64(uint32(v))
-			}
-			return int64(v)
-		})
-	case parquet.ByteArray:
-		bytes, offsets := data.ByteArray()
-		texts := make([][]byte, max(0, len(offsets)-1))
-		for i := range texts {
-			texts[i] = bytes[offsets[i]:offsets[i+1]]
-		}
-		c.texts = spread(c.texts, c.null, texts, index, dict != nil, func(v []byte) []byte { return v })
-	default:
-		return nil // a kind of column that no table here has: its values read as zero
+	c.rest -= h.compressed
+	if _, err := c.in.Discard(h.size); err != nil {
+		return err
 	}
-	if len(c.ints)+len(c.texts) != n {
-		return c.table.corrupt("fewer values than rows")
+	c.packed = slices.Grow(c.packed[:0], int(h.compressed))[:h.compressed]
+	if _, err := io.ReadFull(c.in, c.packed); err != nil {
+		return err
+	}
+	if h.checksum != 0 && uint32(h.checksum) != crc32.ChecksumIEEE(c.packed) {
+		return errors.New("a page whose checksum is wrong")
+	}
+	switch h.kind {
+	case pageDictionary:
+		return c.readDictionary(h)
+	case pageData, pageDataV2:
+		return c.readData(h)
+	}
+	return nil // an index
+}
+
+// hold makes sure that the pages of all columns together take no more than the table may.
+func (c *pageColumn) hold(of *int64, bytes int64) error {
+	t := c.table
+	t.held += bytes - *of
+	*of = bytes
+	if t.held > t.maxHeld {
+		return errors.New("pages that are larger than the file explains")
 	}
 	return nil
 }
 
-// spread puts values where they are not null, through a dictionary if there is one. It stops where there are
-// too few.
-func spread[V, R any](out []R, null []bool, values []V, index []int32, indexed bool, convert func(V) R) []R {
-	at := 0
-	var zero R
-	for _, isNull := range null {
-		if isNull {
-			out = append(out, zero)
+// valueBytes is what a value takes in memory beside what it takes in the page.
+const valueBytes = 32
+
+func (c *pageColumn) readDictionary(h pageHeader) (err error) {
+	if h.encoding != encodingPlain && h.encoding != encodingPlainDictionary || h.values > h.uncompressed {
+		return errors.New("a dictionary that makes no sense")
+	}
+	if err := c.hold(&c.heldDictionary, h.uncompressed+h.values*valueBytes); err != nil {
+		return err
+	}
+	if c.dictionaryPage, err = c.table.unpack.unpack(c.codec, c.packed, c.dictionaryPage, int(h.uncompressed)); err != nil {
+		return err
+	}
+	if c.kind == format.ByteArray {
+		c.dictionaryTexts, err = plainTexts(c.dictionaryTexts, int(h.values), c.dictionaryPage)
+	} else {
+		c.dictionaryInts, err = plainInts(c.dictionaryInts, int(h.values), c.dictionaryPage, c.kind, c.unsigned)
+	}
+	return err
+}
+
+func (c *pageColumn) readData(h pageHeader) error {
+	if h.values > c.rows {
+		return errors.New("more values than rows")
+	}
+	c.rows -= h.values
+	if err := c.hold(&c.held, h.uncompressed+h.values*valueBytes); err != nil {
+		return err
+	}
+	levels, values, err := c.partsOfPage(h)
+	if err != nil {
+		return err
+	}
+	n := int(h.values)
+	c.null = resize(c.null, n)
+	present := n
+	if c.optional {
+		if c.levels, err = runs(slices.Grow(c.levels[:0], n), n, 1, levels); err != nil {
+			return err
+		}
+		present = 0
+		for i, level := range c.levels {
+			c.null[i] = level == 0
+			present += int(level)
+		}
+	} else {
+		clear(c.null)
+	}
+	if err := c.readValues(h, present, values); err != nil {
+		return err
+	}
+	c.ints, c.texts = spread(c.ints, c.null, present), spread(c.texts, c.null, present)
+	return nil
+}
+
+// partsOfPage unpacks a page, and finds its levels and its values.
+func (c *pageColumn) partsOfPage(h pageHeader) (levels, values []byte, err error) {
+	if h.kind == pageDataV2 {
+		if h.repetition != 0 || h.definition > int64(len(c.packed)) || h.definition > h.uncompressed {
+			return nil, nil, errors.New("levels that make no sense")
+		}
+		codec := c.codec
+		if h.plain {
+			codec = format.Uncompressed
+		}
+		levels = c.packed[:h.definition]
+		rest := c.packed[h.definition:]
+		if len(rest) == 0 && h.uncompressed == h.definition {
+			codec = format.Uncompressed // all are null
+		}
+		c.page, err = c.table.unpack.unpack(codec, rest, c.page, int(h.uncompressed-h.definition))
+		return levels, c.page, err
+	}
+	if c.page, err = c.table.unpack.unpack(c.codec, c.packed, c.page, int(h.uncompressed)); err != nil || !c.optional {
+		return nil, c.page, err
+	}
+	if h.levels != encodingRLE {
+		return nil, nil, errors.New("levels in an encoding that is not read here")
+	}
+	r := deltaReader{data: c.page}
+	size := r.take(4)
+	if r.bad {
+		return nil, nil, errPage
+	}
+	levels = r.take(int(size[0]) | int(size[1])<<8 | int(size[2])<<16 | int(size[3])<<24)
+	if r.bad {
+		return nil, nil, errPage
+	}
+	return levels, r.data, nil
+}
+
+// readValues decodes the values that are there, one after the other.
+func (c *pageColumn) readValues(h pageHeader, n int, data []byte) (err error) {
+	c.ints, c.texts = c.ints[:0], c.texts[:0]
+	switch c.kind {
+	case format.Int64, format.Int32, format.Boolean, format.ByteArray:
+	default:
+		return nil // a kind of column that no table here has: its values read as zero
+	}
+	if n == 0 {
+		return nil
+	}
+	switch h.encoding {
+	case encodingPlain:
+		if c.kind == format.ByteArray {
+			c.texts, err = plainTexts(c.texts, n, data)
+		} else {
+			c.ints, err = plainInts(c.ints, n, data, c.kind, c.unsigned)
+		}
+		return err
+	case encodingDictionary, encodingPlainDictionary:
+		if len(data) == 0 {
+			return errPage
+		}
+		if c.index, err = runs(slices.Grow(c.index[:0], n), n, int(data[0]), data[1:]); err != nil {
+			return err
+		}
+		if c.kind == format.ByteArray {
+			c.texts, err = lookUp(c.texts, c.index, c.dictionaryTexts)
+		} else {
+			c.ints, err = lookUp(c.ints, c.index, c.dictionaryInts)
+		}
+		return err
+	case encodingDelta:
+		if c.kind == format.Int64 {
+			c.ints, err = deltas(c.ints, n, data)
+			return err
+		}
+	case encodingRLE:
+		if c.kind == format.Boolean && len(data) >= 4 {
+			if c.index, err = runs(slices.Grow(c.index[:0], n), n, 1, data[4:]); err != nil {
+				return err
+			}
+			c.ints, err = lookUp(c.ints, c.index, []int64{0, 1})
+			return err
+		}
+	}
+	return errors.New("values in an encoding that is not read here")
+}
+
+// lookUp takes values out of a dictionary.
+func lookUp[V any](out []V, index []uint32, dictionary []V) ([]V, error) {
+	for _, i := range index {
+		if int(i) >= len(dictionary) {
+			return out, errors.New("a value that is not in the dictionary")
+		}
+		out = append(out, dictionary[i])
+	}
+	return out, nil
+}
+
+// spread puts values, which lie one after the other, where they are not null.
+func spread[V any](values []V, null []bool, present int) []V {
+	if len(values) == 0 || present == len(null) {
+		return values
+	}
+	values = slices.Grow(values, len(null)-len(values))[:len(null)]
+	var zero V
+	from := present
+	for i := len(null) - 1; i >= 0; i-- {
+		if null[i] {
+			values[i] = zero
 			continue
 		}
-		i := at
-		if indexed {
-			if at >= len(index) {
-				return out
-			}
-			i = int(index[at])
-		}
-		if i < 0 || i >= len(values) {
-			return out
-		}
-		out = append(out, convert(values[i]))
-		at++
+		from--
+		values[i] = values[from]
 	}
-	return out
+	return values
 }
 
 func resize(s []bool, n int) []bool { return slices.Grow(s[:0], n)[:n] }

@@ -4,20 +4,26 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/vramscope/vramscope/trace"
 )
 
 const (
 	maxFooter = 4 << 20  // bytes of a file's metadata
-	maxPage   = 64 << 20 // bytes of a page; writers make them of one MiB
 	maxHeader = 64 << 10 // bytes of a page's header
+
+	// Pages that are open at the same time, a page of each column, may take this much memory whatever the size of
+	// the file, and this many times its size.
+	freeHeld  = 64 << 20
+	timesHeld = 16
 )
 
 // Folder is a folder of Parquet files, each a table that is called as the file is.
@@ -27,12 +33,22 @@ type Folder struct {
 }
 
 type parquetTable struct {
-	name  string
-	file  *os.File
-	size  int64
-	pq    *parquet.File
-	where map[string]int // leaf columns by name in lower case
+	name   string
+	file   io.ReaderAt
+	closer io.Closer // nil if the file is somebody else's
+	size   int64
+	pq     *parquet.File
+	where  map[string]int // leaf columns by name in lower case
+	leaves []leaf
+	unpack unpacker
+
+	maxFooter, maxRows int64
+	held, maxHeld      int64                   // bytes of memory that pages take, and may take
+	broken             func(what string) error // the error of a damaged file
 }
+
+// leaf is a column as the schema has it.
+type leaf struct{ optional, unsigned, list bool }
 
 // OpenFolder opens a folder. Files that are no Parquet are passed over unless they are named so.
 func OpenFolder(dir string) (*Folder, error) {
@@ -55,8 +71,9 @@ func OpenFolder(dir string) (*Folder, error) {
 func (f *Folder) Close() error {
 	var all []error
 	for _, t := range f.tables {
-		if t.file != nil {
-			all = append(all, t.file.Close())
+		t.unpack.close()
+		if t.closer != nil {
+			all = append(all, t.closer.Close())
 		}
 	}
 	return errors.Join(all...)
@@ -97,37 +114,59 @@ func (f *Folder) open(table string) (t *parquetTable, err error) {
 	if t == nil || t.pq != nil {
 		return t, nil
 	}
-	defer t.rescue(&err)
-	if t.file, err = os.Open(filepath.Join(f.dir, t.name+".parquet")); err != nil {
-		return nil, err
-	}
-	info, err := t.file.Stat()
+	file, err := os.Open(filepath.Join(f.dir, t.name+".parquet"))
 	if err != nil {
 		return nil, err
 	}
-	t.size = info.Size()
-	if err := t.checkFooter(); err != nil {
+	t.file, t.closer = file, file
+	info, err := file.Stat()
+	if err != nil {
 		return nil, err
+	}
+	t.size, t.maxFooter, t.maxRows = info.Size(), maxFooter, info.Size()
+	t.broken = func(what string) error {
+		return trace.Corrupt(-1, "the table %s.parquet is damaged or cut off (%s); export the folder again", show(t.name), what)
+	}
+	return t, t.begin()
+}
+
+// begin reads the metadata.
+func (t *parquetTable) begin() (err error) {
+	defer t.rescue(&err)
+	t.maxHeld = max(freeHeld, timesHeld*t.size)
+	if err := t.checkFooter(); err != nil {
+		return err
 	}
 	pq, err := parquet.OpenFile(t.file, t.size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(64<<10))
 	if err != nil {
-		return nil, t.corrupt("%s", show(err.Error()))
+		return t.corrupt("%s", show(err.Error()))
 	}
-	if pq.NumRows() > t.size {
-		return nil, t.corrupt("%d rows in %d bytes", pq.NumRows(), t.size)
+	if pq.NumRows() < 0 || pq.NumRows() > t.maxRows {
+		return t.corrupt("%d rows in %d bytes", pq.NumRows(), t.size)
 	}
 	t.where = map[string]int{}
 	for i, path := range pq.Schema().Columns() {
+		l := leaf{}
 		if len(path) == 1 {
+			c, ok := pq.Schema().Lookup(path...)
+			if !ok {
+				return t.corrupt("%s", errThrift)
+			}
 			t.where[strings.ToLower(path[0])] = i
+			l.optional, l.list = c.MaxDefinitionLevel == 1, c.MaxRepetitionLevel > 0 || c.MaxDefinitionLevel > 1
+			if kind := c.Node.Type().LogicalType(); kind != nil {
+				n, ok := kind.Value.(*format.IntType)
+				l.unsigned = ok && !n.IsSigned
+			}
 		}
+		t.leaves = append(t.leaves, l)
 	}
 	t.pq = pq
-	return t, nil
+	return nil
 }
 
 func (t *parquetTable) corrupt(format string, args ...any) error {
-	return trace.Corrupt(-1, "the table %s.parquet is damaged or cut off (%s); export the folder again", show(t.name), fmt.Sprintf(format, args...))
+	return t.broken(fmt.Sprintf(format, args...))
 }
 
 // rescue makes an error of a panic of the library, which is not made for damaged files.
@@ -151,7 +190,7 @@ func (t *parquetTable) checkFooter() error {
 	if string(tail[4:]) != "PAR1" || n > t.size-ends {
 		return t.corrupt("it has no end")
 	}
-	if n > maxFooter {
+	if n > t.maxFooter {
 		return t.corrupt("%d bytes of metadata", n)
 	}
 	footer := make([]byte, n)
@@ -181,15 +220,9 @@ func (f *Folder) Scan(table string, columns []string, each func(Row) error) (err
 		return err
 	}
 	defer t.rescue(&err)
-	row := &pageRow{columns: make([]*pageColumn, len(columns))}
-	for i, c := range columns {
-		leaf, ok := t.where[strings.ToLower(c)]
-		if !ok {
-			continue
-		}
-		row.columns[i] = &pageColumn{table: t, leaf: leaf}
-	}
-	for _, group := range t.pq.RowGroups() {
+	row := t.row(columns)
+	defer row.release()
+	for group := range t.pq.RowGroups() {
 		if err := t.scanGroup(group, row, each); err != nil {
 			return err
 		}
@@ -197,7 +230,19 @@ func (f *Folder) Scan(table string, columns []string, each func(Row) error) (err
 	return nil
 }
 
-func (t *parquetTable) scanGroup(group parquet.RowGroup, row *pageRow, each func(Row) error) error {
+// row is a row of the columns that the table has.
+func (t *parquetTable) row(columns []string) *pageRow {
+	row := &pageRow{columns: make([]*pageColumn, len(columns))}
+	for i, c := range columns {
+		if leaf, ok := t.where[strings.ToLower(c)]; ok {
+			row.columns[i] = &pageColumn{table: t, leaf: leaf}
+		}
+	}
+	return row
+}
+
+// scanGroup reads a row group.
+func (t *parquetTable) scanGroup(group int, row *pageRow, each func(Row) error) error {
 	for _, c := range row.columns {
 		if c == nil {
 			continue
@@ -205,9 +250,8 @@ func (t *parquetTable) scanGroup(group parquet.RowGroup, row *pageRow, each func
 		if err := c.begin(group); err != nil {
 			return err
 		}
-		defer c.end()
 	}
-	for range group.NumRows() {
+	for range t.pq.Metadata().RowGroups[group].NumRows {
 		for _, c := range row.columns {
 			if c == nil {
 				continue

@@ -59,8 +59,8 @@ func (w *walker) skip(n int) error {
 	return nil
 }
 
-// fields walks through a struct. Integers are given to the function with their numbers from the outermost
-// struct inwards; a function that returns false for a struct has it passed over.
+// fields walks through a struct. Integers, and truth values as 1 and 0, are given to the function with their numbers
+// from the outermost struct inwards.
 func (w *walker) fields(path []int64, integer func(path []int64, v int64)) error {
 	if len(path) >= deepest {
 		return errThrift
@@ -96,6 +96,9 @@ func (w *walker) value(kind byte, path []int64, integer func(path []int64, v int
 	case thriftTrue, thriftFalse:
 		if inList {
 			return w.skip(1)
+		}
+		if integer != nil {
+			integer(path, int64(thriftFalse-kind))
 		}
 		return nil
 	case thriftByte:
@@ -152,7 +155,11 @@ type pageHeader struct {
 	size                     int // bytes of the header itself
 	kind                     int64
 	uncompressed, compressed int64 // bytes of the page
-	values                   int64
+	checksum                 int64 // 0 for none
+	values, encoding         int64
+	levels                   int64 // encoding of the levels, of a page of the first form
+	repetition, definition   int64 // bytes of the levels, of a page of the second form
+	plain                    bool  // the page is not packed, of a page of the second form
 }
 
 // The kinds of pages.
@@ -166,22 +173,44 @@ const (
 // readPageHeader reads the header that data begins with.
 func readPageHeader(data []byte) (h pageHeader, err error) {
 	w := walker{data: data}
-	h.kind = -1
+	h.kind, h.encoding, h.levels = -1, -1, encodingRLE
 	err = w.fields(nil, func(path []int64, v int64) {
 		switch {
-		case len(path) == 1 && path[0] == 1:
+		case len(path) == 2:
+			h.of(path[0], path[1], v)
+		case len(path) != 1:
+		case path[0] == 1:
 			h.kind = v
-		case len(path) == 1 && path[0] == 2:
+		case path[0] == 2:
 			h.uncompressed = v
-		case len(path) == 1 && path[0] == 3:
+		case path[0] == 3:
 			h.compressed = v
-		case len(path) == 2 && path[1] == 1 && (path[0] == 5 || path[0] == 7 || path[0] == 8):
-			h.values = v
+		case path[0] == 4:
+			h.checksum = v
 		}
 	})
 	h.size = w.at
-	if err == nil && (h.kind < 0 || h.uncompressed < 0 || h.compressed < 0 || h.values < 0) {
+	if err == nil && (h.kind < 0 || h.uncompressed < 0 || h.compressed < 0 || h.values < 0 || h.repetition < 0 || h.definition < 0) {
 		err = errThrift
 	}
 	return h, err
+}
+
+// of takes a field of the header that is for one kind of page.
+func (h *pageHeader) of(kind, field, v int64) {
+	const data, dictionary, dataV2 = 5, 7, 8
+	switch {
+	case field == 1:
+		h.values = v
+	case kind == data && field == 2, kind == dictionary && field == 2, kind == dataV2 && field == 4:
+		h.encoding = v
+	case kind == data && field == 3:
+		h.levels = v
+	case kind == dataV2 && field == 5:
+		h.definition = v
+	case kind == dataV2 && field == 6:
+		h.repetition = v
+	case kind == dataV2 && field == 7:
+		h.plain = v == 0
+	}
 }

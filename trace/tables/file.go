@@ -1,0 +1,66 @@
+package tables
+
+import (
+	"io"
+	"math"
+
+	"github.com/vramscope/vramscope/trace"
+)
+
+// File is one Parquet file, read row group by row group.
+type File struct{ table parquetTable }
+
+// IsParquet says whether a file that begins so is a Parquet file.
+func IsParquet(head []byte) bool { return len(head) >= 4 && string(head[:4]) == "PAR1" }
+
+const (
+	maxFileFooter = 256 << 20 // bytes of a file's metadata; it is not packed
+	freeRows      = 1 << 20   // rows that a file may have whatever its size
+	timesRows     = 64        // rows that a file may have for each byte
+)
+
+// OpenFile opens a Parquet file of size bytes. again says what to do with one that is damaged.
+func OpenFile(r io.ReaderAt, size int64, again string) (*File, error) {
+	f := &File{parquetTable{file: r, size: size, maxFooter: maxFileFooter, maxRows: freeRows + timesRows*min(size, math.MaxInt64>>8)}}
+	f.table.broken = func(what string) error {
+		return trace.Corrupt(-1, "the Parquet file is damaged or cut off (%s); %s", what, again)
+	}
+	return f, f.table.begin()
+}
+
+// Close lets go of what was needed to read, and not of the reader.
+func (f *File) Close() { f.table.unpack.close() }
+
+// Metadata is a text in the file's metadata.
+func (f *File) Metadata(key string) (value string, ok bool) { return f.table.pq.Lookup(key) }
+
+// Columns lists the columns that are not lists or structs, in the order of the file.
+func (f *File) Columns() []string {
+	var names []string
+	for _, path := range f.table.pq.Schema().Columns() {
+		if len(path) == 1 {
+			names = append(names, path[0])
+		}
+	}
+	return names
+}
+
+// Rows is the number of rows that the file says it has.
+func (f *File) Rows() int64 { return f.table.pq.NumRows() }
+
+// Groups are the rows of each row group.
+func (f *File) Groups() []int64 {
+	var rows []int64
+	for _, g := range f.table.pq.Metadata().RowGroups {
+		rows = append(rows, g.NumRows)
+	}
+	return rows
+}
+
+// ScanGroup reads a row group as Scan of a Set reads a table. A column without a name is null.
+func (f *File) ScanGroup(group int, columns []string, each func(Row) error) (err error) {
+	defer f.table.rescue(&err)
+	row := f.table.row(columns)
+	defer row.release()
+	return f.table.scanGroup(group, row, each)
+}
