@@ -109,7 +109,7 @@ func (f *follower) run(steps []Step) {
 			p.fresh = r.chunk == nil
 			c := f.take(r, want.size())
 			f.live[s.Addr] = block{s.Size, c}
-			f.used += s.Size
+			f.used += f.live[s.Addr].taken()
 			f.dead = slices.DeleteFunc(f.dead, func(g grave) bool { return g.overlaps(c.span) })
 		} else {
 			f.takeRange(want)

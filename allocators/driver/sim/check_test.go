@@ -41,12 +41,15 @@ func (d *Driver) check() error {
 	blocks := map[*chunk][]span{}
 	used := d.mapped
 	for addr, b := range d.live {
-		used += b.size
+		used += b.taken()
 		if b.chunk == nil {
 			all = append(all, owned{b.span(addr), "block"})
 			continue
 		}
 		blocks[b.chunk] = append(blocks[b.chunk], b.span(addr))
+	}
+	if err := d.checkShared(); err != nil {
+		return err
 	}
 	if used != d.used || d.used < 0 || d.mapped < 0 {
 		return fmt.Errorf("used %d, counted %d", d.used, used)
@@ -101,6 +104,46 @@ func (d *Driver) check() error {
 		if all[i].start < all[i-1].end {
 			return fmt.Errorf("%s %x overlaps %s %x", all[i-1].what, all[i-1].span, all[i].what, all[i].span)
 		}
+	}
+	return nil
+}
+
+// checkShared says what is wrong with the blocks that small requests share:
+//
+//	each is a block of one granule, and allocations and holes cover it, no two holes side by side, not
+//	holes alone
+func (d *Driver) checkShared() error {
+	s := &d.shared
+	pieces, blocks := map[uint64]uint32{}, map[uint64]bool{}
+	for addr, a := range s.live {
+		if p := s.pieces.At(a.piece); p.Free || p.Addr != addr || p.Size != int64(roundUp(uint64(a.size), smallUnit)) {
+			return fmt.Errorf("allocation of %d at %x is the piece %+v", a.size, addr, *p)
+		}
+		pieces[addr], blocks[roundDown(addr, Granule)] = a.piece, true
+	}
+	for _, h := range s.holes.All(nil) {
+		p := s.pieces.At(h.ID)
+		if _, taken := pieces[p.Addr]; taken || !p.Free || p.Size != h.Size || s.born[h.ID] != h.Addr {
+			return fmt.Errorf("hole %+v is the piece %+v, born %d", h, *p, s.born[h.ID])
+		}
+		pieces[p.Addr] = h.ID
+	}
+	for block := range blocks {
+		if b, ok := d.live[block]; !ok || b.size != Granule {
+			return fmt.Errorf("shared block %x: %+v", block, b)
+		}
+		for at, hole := block, false; at < block+Granule; {
+			id, ok := pieces[at]
+			p := s.pieces.At(id)
+			if !ok || p.Free && hole {
+				return fmt.Errorf("shared block %x at %x: %+v", block, at, *p)
+			}
+			at, hole = at+uint64(p.Size), p.Free
+			delete(pieces, p.Addr)
+		}
+	}
+	if len(pieces) > 0 {
+		return fmt.Errorf("%d pieces are in no shared block", len(pieces))
 	}
 	return nil
 }

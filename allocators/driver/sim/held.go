@@ -70,7 +70,7 @@ func (d *Driver) hold(held []Range) bool {
 func (d *Driver) liveAt(r Range, c *chunk) span {
 	b := block{r.Size, c}
 	d.live[r.Addr] = b
-	d.used += r.Size
+	d.used += b.taken()
 	return b.span(r.Addr)
 }
 

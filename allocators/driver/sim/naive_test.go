@@ -19,6 +19,9 @@ type naive struct {
 	chunks         []naiveChunk // oldest first
 	reserved       []span
 	blocks         map[uint64]int64
+	shared         map[uint64][]span // allocations in each block that small requests share
+	since          map[span]int      // when a hole in one of those got its extent
+	now            int
 }
 
 type naiveChunk struct {
@@ -27,7 +30,7 @@ type naiveChunk struct {
 }
 
 func newNaive(capacity int64, base uint64) *naive {
-	return &naive{capacity: capacity, base: base, blocks: map[uint64]int64{}, chunks: []naiveChunk{
+	return &naive{capacity: capacity, base: base, blocks: map[uint64]int64{}, shared: map[uint64][]span{}, since: map[span]int{}, chunks: []naiveChunk{
 		{span{base, base + 32*mib}, []span{{base, base + 8*mib}}},
 		{span{base - 64*mib, base}, []span{{base - 64*mib, base}}},
 		{span{base - 480*mib, base - 64*mib}, []span{{base - 480*mib, base - 66*mib}}},
@@ -63,11 +66,65 @@ func (n *naive) gaps() []span {
 	return between(span{0, n.base - 480*mib}, used)
 }
 
+// sharedHoles lists what is free in the shared blocks, and keeps since when.
+func (n *naive) sharedHoles() []span {
+	n.now++
+	since := map[span]int{}
+	var out []span
+	for at, inUse := range n.shared {
+		for _, h := range between(span{at, at + 2*mib}, slices.Clone(inUse)) {
+			out = append(out, h)
+			since[h] = n.now
+			if t, ok := n.since[h]; ok {
+				since[h] = t
+			}
+		}
+	}
+	n.since = since
+	return out
+}
+
+func (n *naive) allocSmall(size int64) (uint64, bool) {
+	need := uint64(size+511) / 512 * 512
+	var best *span
+	for _, h := range n.sharedHoles() {
+		if z := h.end - h.start; z >= need &&
+			(best == nil || z < best.end-best.start || z == best.end-best.start && n.since[h] < n.since[*best]) {
+			best = &h
+		}
+	}
+	if best == nil {
+		at, ok := n.alloc(2 * mib)
+		if !ok {
+			return 0, false
+		}
+		best = &span{at, at + 2*mib}
+		n.shared[at] = nil
+	}
+	at := best.start &^ (2*mib - 1)
+	n.shared[at] = append(n.shared[at], span{best.start, best.start + need})
+	n.sharedHoles()
+	return best.start, true
+}
+
+func (n *naive) freeSmall(addr uint64) {
+	at := addr &^ (2*mib - 1)
+	n.shared[at] = slices.DeleteFunc(n.shared[at], func(s span) bool { return s.start == addr })
+	if len(n.shared[at]) == 0 {
+		delete(n.shared, at)
+		n.free(at)
+	}
+	n.sharedHoles()
+}
+
 func (n *naive) alloc(size int64) (uint64, bool) {
-	if n.capacity > 0 && n.used+size > n.capacity {
-		return 0, false
+	if size < 2*mib {
+		return n.allocSmall(size)
 	}
 	space := uint64(size+2*mib-1) / (2 * mib) * (2 * mib)
+	if n.capacity > 0 && n.used+int64(space) > n.capacity {
+		return 0, false
+	}
 	for i := len(n.chunks) - 1; i >= 0; i-- {
 		c := &n.chunks[i]
 		var best *span
@@ -78,8 +135,8 @@ func (n *naive) alloc(size int64) (uint64, bool) {
 		}
 		if best != nil {
 			c.inUse = append(c.inUse, span{best.start, best.start + space})
-			n.blocks[best.start] = size
-			n.used += size
+			n.blocks[best.start] = int64(space)
+			n.used += int64(space)
 			return best.start, true
 		}
 	}
@@ -90,8 +147,8 @@ func (n *naive) alloc(size int64) (uint64, bool) {
 		}
 		start := (g.end - chunk) / (32 * mib) * (32 * mib)
 		n.chunks = append(n.chunks, naiveChunk{span{start, start + chunk}, []span{{start, start + space}}})
-		n.blocks[start] = size
-		n.used += size
+		n.blocks[start] = int64(space)
+		n.used += int64(space)
 		return start, true
 	}
 	return 0, false
@@ -142,6 +199,8 @@ func TestAgainstNaive(t *testing.T) {
 			rapid.SampledFrom([]int64{2 * mib, 20 * mib}),
 			rapid.Map(rapid.Int64Range(1, 80), func(n int64) int64 { return 2 * mib * n }),
 			rapid.Int64Range(1, 70*mib),
+			rapid.Int64Range(1, 3*mib),
+			rapid.SampledFrom([]int64{1, 512, 700 << 10, mib, 2*mib - 1}),
 		)
 		pick := func(list *[]uint64, label string) (uint64, bool) {
 			if len(*list) == 0 {
@@ -173,7 +232,11 @@ func TestAgainstNaive(t *testing.T) {
 			case 5, 6, 7, 8:
 				if addr, ok := pick(&live, "free"); ok {
 					d.Free(addr, sizes[addr])
-					n.free(addr)
+					if sizes[addr] < 2*mib {
+						n.freeSmall(addr)
+					} else {
+						n.free(addr)
+					}
 				}
 			case 9:
 				if addr, ok := pick(&reservations, "release"); ok && rapid.Bool().Draw(t, "really") {

@@ -11,10 +11,11 @@
 //
 // # One Alloc
 //
-//  1. Refused if what is in use and the request together exceed the capacity.
-//  2. The chunks are asked from the newest to the oldest; the first with a hole large enough serves the
+//  1. The size is rounded up to a granule of 2 MiB. Requests of less share such blocks (small.go).
+//  2. Refused if what is in use and the request together exceed the capacity.
+//  3. The chunks are asked from the newest to the oldest; the first with a hole large enough serves the
 //     request from the smallest such hole of its own, at the low end.
-//  3. Otherwise a new chunk is made at the top of the highest gap that has room for it and almost
+//  4. Otherwise a new chunk is made at the top of the highest gap that has room for it and almost
 //     32 MiB more. The block is at its low end, the rest of it is a hole.
 //
 // # One Free
@@ -29,12 +30,9 @@
 //
 // # What is not modelled
 //
-// Requests are rounded up to 2 MiB of address space each; the real driver puts several small ones into
-// one such block. The capacity counts the bytes asked for, without that rounding, so for a caller that
-// makes many tiny requests the addresses spread too far and the bytes are right to within the 2 MiB
-// that the last shared block would have. What else lives in the process (libraries, host memory, the
-// driver's own blocks) takes and opens places at times that no recording of a GPU shows: Config.Events
-// are for that, and Variants is a set of guesses at it.
+// What else lives in the process (libraries, host memory, the driver's own blocks) takes and opens places
+// at times that no recording of a GPU shows: Config.Events are for that, and Variants is a set of guesses
+// at it.
 //
 // docs/allocators/driver-placement.md has the rules with the evidence.
 package sim
@@ -111,7 +109,7 @@ type Range struct {
 // Driver is a simulated device. It is an allocators.Driver and not safe for concurrent use.
 type Driver struct {
 	capacity int64
-	used     int64 // bytes of allocations and mapped pages
+	used     int64 // bytes of allocations, in whole granules, and of mapped pages
 	mapped   int64 // those of mapped pages
 	faults   int64
 
@@ -120,7 +118,8 @@ type Driver struct {
 
 	chunks   chunkList
 	gaps     spanSet
-	live     map[uint64]block // what Alloc gave out, by address
+	live     map[uint64]block // what Alloc gave out, by address, and the blocks that small requests share
+	shared   sharedBlocks
 	reserved map[uint64]int64 // what Reserve gave out: sizes by address
 
 	events []Event // still to come, in order
@@ -133,6 +132,9 @@ type block struct {
 	size  int64
 	chunk *chunk
 }
+
+// taken is the memory that a block takes, bytes.
+func (b block) taken() int64 { return int64(roundUp(uint64(b.size), Granule)) }
 
 // span is the address space that a block takes.
 func (b block) span(addr uint64) span {
@@ -217,22 +219,39 @@ func (d *Driver) Alloc(size int64) (uint64, error) {
 	if size <= 0 {
 		return 0, fmt.Errorf("allocation of %d bytes: the size must be positive", size)
 	}
-	if !d.fits(size) || uint64(size) > addressLimit {
+	if size < Granule {
+		return d.allocSmall(size)
+	}
+	return d.allocWhole(size)
+}
+
+// allocWhole serves a request of whole granules, or rounded up to them.
+func (d *Driver) allocWhole(size int64) (uint64, error) {
+	if uint64(size) > addressLimit {
 		return 0, allocators.ErrNoMemory
 	}
 	n := roundUp(uint64(size), Granule)
+	if !d.fits(int64(n)) {
+		return 0, allocators.ErrNoMemory
+	}
 	addr, c, ok := d.place(n)
 	if !ok {
 		return 0, allocators.ErrNoMemory
 	}
 	d.live[addr] = block{size, c}
-	d.used += size
+	d.used += int64(n)
 	return addr, nil
 }
 
 // Free gives an allocation back. The address decides; one that is not allocated, or a size that is not
 // the one asked for, counts as a fault.
 func (d *Driver) Free(addr uint64, size int64) {
+	if !d.freeSmall(addr, size) {
+		d.freeWhole(addr, size)
+	}
+}
+
+func (d *Driver) freeWhole(addr uint64, size int64) {
 	b, ok := d.live[addr]
 	if !ok {
 		d.faults++
@@ -242,7 +261,7 @@ func (d *Driver) Free(addr uint64, size int64) {
 		d.faults++
 	}
 	delete(d.live, addr)
-	d.used -= b.size
+	d.used -= b.taken()
 	switch {
 	case b.chunk != nil:
 		d.release(b.chunk, b.span(addr))
@@ -282,7 +301,7 @@ func (d *Driver) Memory() (free, total int64) {
 	return max(d.capacity-d.used, 0), d.capacity
 }
 
-// Used is how many bytes allocations and mapped pages take.
+// Used is how many bytes allocations and mapped pages take, allocations in whole granules.
 func (d *Driver) Used() int64 { return d.used }
 
 // Faults counts calls that a correct caller does not make: frees of what was not allocated, and such.
