@@ -5,6 +5,7 @@ package report
 
 import (
 	"regexp"
+	"slices"
 
 	"github.com/vramscope/vramscope/allocators"
 	"github.com/vramscope/vramscope/allocators/caching/config"
@@ -34,11 +35,16 @@ type Device struct {
 	Fragmentation allocators.Fragmentation // at the reserved peak
 	Fragmented    bool                     // Fragmentation and PinnedBy are known: the model had as much reserved then as the recording
 	PinnedBy      []Pin                    // segments that small live blocks keep, the most wasteful first
+	At            *Peak                    // the instant that was asked for, nil if none was
+	Uses          []UsePoint               // what was in use and what was not, over time; nil where the file has no events
 	OOMs          []OOM
 	Help          []Help
-	Outside       []*Outside // beside logs of the device
+	Outside       []*Outside      // beside logs of the device
+	Roles         *simulate.Roles // what its blocks are for; nil where the file has no events
 	Steps         simulate.StepList
 	Growth        simulate.Growth
+
+	cfg config.Config // at the start
 }
 
 // Peak is the memory at one instant.
@@ -49,6 +55,8 @@ type Peak struct {
 	Reserved  int64 // bytes
 	Requested int64 // bytes asked for, of what is allocated
 	Holders   Holders
+	Breakdown *Breakdown // the same from other sides; nil if it was not looked at
+	Layout    *Layout    // how the allocator's memory lay; nil if it is not known, or was not looked at
 }
 
 // Options say what is known beside the file.
@@ -58,8 +66,12 @@ type Options struct {
 	Device int   // only this device, negative for all
 	// From and To bound the events among which peaks are looked for; To is the first behind them, 0 for the end.
 	From, To int
-	Replay   bool           // whether to try what would have helped
-	Step     *regexp.Regexp // annotations that are steps, nil to find out
+	At       *int            // an instant to look at: after this event, -1 for before the first; nil for none
+	Replay   bool            // whether to try what would have helped
+	Step     *regexp.Regexp  // annotations that are steps, nil to find out
+	Rules    []simulate.Rule // what blocks are for, where the person knows better
+	// Each, if not nil, is called after each event of each device that is followed.
+	Each func(dev *trace.Device, event int, e *trace.Event, now simulate.Now)
 }
 
 // Analyze follows a trace and says what it shows.
@@ -71,6 +83,7 @@ func Analyze(file string, t *trace.Trace, o Options) *Analysis {
 			continue
 		}
 		d := analyzeDevice(t, &t.Devices[i], cfg, o)
+		d.look(t, o)
 		a.Complete = a.Complete && (d.Follow == nil || !d.Follow.Truncated) && !contradicts(&t.Devices[i])
 		a.Devices = append(a.Devices, d)
 	}
@@ -84,6 +97,11 @@ type peaks struct {
 	raised              bool // the event before this one raised reserved to a new peak
 	failed              []OOM
 	held                *trace.Series // what the allocator had reserved by its own count, nil if that is in the events
+	dev                 *trace.Device
+	each                func(*trace.Device, int, *trace.Event, simulate.Now)
+	uses                *uses
+	at                  *moment // the instant that was asked for, nil if none was
+	limit               int64   // bytes that the process may reserve, negative if not known
 }
 
 type moment struct {
@@ -95,9 +113,18 @@ func (p *peaks) watch(i int, e *trace.Event, now simulate.Now) {
 	if p.held != nil {
 		now.Reserved = levelAt(p.held, e.Time)
 	}
+	if p.each != nil {
+		p.each(p.dev, i, e, now)
+	}
+	if p.dev.Content != trace.Decisions {
+		now.Model = nil // it has no memory
+	}
 	if e.Op == trace.OpOOM {
-		p.failed = append(p.failed, OOM{Event: i, Time: e.Time, Requested: e.Size, DeviceFree: int64(e.Addr),
-			Allocated: now.Allocated, Reserved: now.Reserved, LargestFree: now.Model.Fragmentation().Largest})
+		p.fail(i, e, &now)
+	}
+	p.uses.add(i, e, &now)
+	if p.at != nil && p.at.event == i {
+		p.at.allocated, p.at.reserved = now.Allocated, now.Reserved
 	}
 	if i < p.from || i >= p.to {
 		return
@@ -118,13 +145,17 @@ func analyzeDevice(t *trace.Trace, dev *trace.Device, cfg config.Config, o Optio
 	if dev.Content == trace.Samples || dev.Content == trace.Instant {
 		return withoutEvents(dev)
 	}
-	p := peaks{held: countedBy(dev), from: o.From, to: o.To, allocated: moment{event: -1}, reserved: moment{event: -1}}
+	p := peaks{dev: dev, each: o.Each, held: countedBy(dev), from: o.From, to: o.To, allocated: moment{event: -1}, reserved: moment{event: -1},
+		uses: newUses(dev.Events.Len()), limit: o.Limit}
 	if o.To <= 0 {
 		p.to = dev.Events.Len()
 	}
+	if o.At != nil {
+		p.at = &moment{event: *o.At}
+	}
 	follow := simulate.FollowOptions{Limit: o.Limit, Memory: o.Memory, Each: p.watch}
 	f := simulate.Follow(dev, cfg, follow)
-	d := Device{Index: dev.Index, Trace: dev, Follow: f}
+	d := Device{Index: dev.Index, Trace: dev, Follow: f, cfg: cfg}
 	last := dev.Events.Len() - 1
 	end := moment{last, f.End.Allocated, f.End.Reserved}
 	if n := recordedReserved(dev); n >= 0 {
@@ -146,9 +177,18 @@ func analyzeDevice(t *trace.Trace, dev *trace.Device, cfg config.Config, o Optio
 	d.End = d.peak(end)
 	d.End.Holders = d.holders(last)
 	d.End.Requested = d.End.Holders.Requested
+	if p.at != nil {
+		if p.at.event < 0 {
+			*p.at = initialMoment(f)
+		}
+		at := d.peak(*p.at)
+		d.At = &at
+		d.At.Holders = d.holders(at.Event)
+		d.At.Requested = d.At.Holders.Requested
+	}
 	if dev.Content == trace.Decisions {
-		d.fragmentation(cfg, o, p.reserved.event)
 		d.OOMs = d.outOfMemory(p.failed)
+		d.lay(o)
 	} else {
 		d.OOMs = unjudged(p.failed)
 	}
@@ -158,6 +198,7 @@ func analyzeDevice(t *trace.Trace, dev *trace.Device, cfg config.Config, o Optio
 	if o.Replay && (dev.Content == trace.Decisions || p.held != nil) {
 		d.Help = d.help()
 	}
+	d.Uses = p.uses.over(&d)
 	d.Steps = simulate.Steps(t, dev, o.Step)
 	d.Growth = f.Growth(d.Steps)
 	return d
@@ -178,6 +219,46 @@ func initialMoment(f *simulate.Following) moment {
 		m.reserved += s.Size
 	}
 	return m
+}
+
+// lay looks at how memory lay at the instants that matter.
+func (d *Device) lay(o Options) {
+	events := []int{d.PeakReserved.Event, d.PeakAllocated.Event}
+	if d.At != nil {
+		events = append(events, d.At.Event)
+	}
+	slices.Sort(events)
+	found := d.layouts(o, slices.Compact(events)...)
+	of := []*Layout{}
+	for _, p := range []*Peak{&d.PeakAllocated, &d.PeakReserved, d.At} {
+		if p != nil && found[p.Event] != nil {
+			p.Layout = found[p.Event]
+			of = append(of, p.Layout)
+		}
+	}
+	for i := range d.OOMs {
+		of = append(of, d.OOMs[i].Layout)
+	}
+	d.attribute(of...)
+	if l := d.PeakReserved.Layout; l != nil {
+		d.Fragmented, d.Fragmentation, d.PinnedBy = true, l.Fragmentation, l.PinnedBy
+	}
+}
+
+// look says of the instants that matter what was allocated then, from all sides.
+func (d *Device) look(t *trace.Trace, o Options) {
+	if d.Follow == nil {
+		return
+	}
+	d.Roles = d.Follow.Roles(t, d.Steps, o.Rules)
+	d.PeakAllocated.Breakdown = d.breakdown(t.Stacks, d.PeakAllocated.Event)
+	d.End.Breakdown = d.breakdown(t.Stacks, d.End.Event)
+	if d.At != nil {
+		d.At.Breakdown = d.breakdown(t.Stacks, d.At.Event)
+	}
+	for i := range min(len(d.OOMs), mostHolders) {
+		d.OOMs[i].Breakdown = d.breakdown(t.Stacks, d.OOMs[i].Event)
+	}
 }
 
 func (d *Device) peak(m moment) Peak {

@@ -5,6 +5,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/vramscope/vramscope/simulate"
 	"github.com/vramscope/vramscope/trace"
 )
 
@@ -45,6 +46,9 @@ type Place struct {
 	Via string // what of the framework it called that allocated, "functional.py:3494 cross_entropy"; may be empty
 }
 
+// PlaceOf is where in a stack to point.
+func PlaceOf(s *trace.Stacks, id trace.StackID) Place { return place(s.Stack(id)) }
+
 // place finds the frames to show.
 func place(frames []trace.Frame) Place {
 	var p Place
@@ -58,7 +62,7 @@ func place(frames []trace.Frame) Place {
 		}
 	}
 	if p.Own == "" && p.Via == "" && len(frames) > 0 {
-		p.Via = showFrame(frames[0])
+		p.Via = nativeName(frames)
 	}
 	return p
 }
@@ -93,11 +97,7 @@ func fullStack(s *trace.Stacks, id trace.StackID) []string {
 	frames := s.Stack(id)
 	out := make([]string, len(frames))
 	for i, f := range frames {
-		if f.File == "" {
-			out[i] = f.Func
-			continue
-		}
-		out[i] = fmt.Sprintf("%s:%d %s", f.File, f.Line, f.Func)
+		out[i] = simulate.FrameText(f)
 	}
 	return out
 }

@@ -17,7 +17,16 @@ type Holders struct {
 	Unattributed int64 // bytes of blocks that were recorded without a stack
 	Unknown      int   // their number
 	Requested    int64 // bytes asked for, of all of them
+
+	index map[trace.StackID]int // into ByStack, while blocks are added
 }
+
+// What blocks are called whose allocation no call stack shows.
+const (
+	BeforeRecording = "before recording began"
+	WithoutStack    = "no call stack was recorded (the backward pass has none)"
+	WithoutStacks   = "recorded without call stacks" // where no block has one
+)
 
 // Holder is what one call stack held.
 type Holder struct {
@@ -26,61 +35,43 @@ type Holder struct {
 	Blocks int
 }
 
-// holders lists what was allocated after the event of the given number; -1 is before the first.
-func (d *Device) holders(event int) Holders {
-	n := d.Trace.NumBlocks
-	freed := make([]bool, n)
-	for i, e := range d.Trace.Events.All() {
-		if i > event {
-			break
-		}
-		if int(e.Block) < n && (e.Op == trace.OpFreeRequested || e.Op == trace.OpFree) {
-			freed[e.Block] = true
-		}
-	}
-	var h Holders
-	byStack := map[trace.StackID]*Holder{}
-	hold := func(id trace.BlockID, stack trace.StackID, requested int64, old bool) {
-		if int(id) >= n || freed[id] {
-			return
-		}
-		size := d.Follow.Sizes[id]
-		h.Requested += requested
-		switch {
-		case stack != trace.NoStack:
-			x := byStack[stack]
-			if x == nil {
-				x = &Holder{Stack: stack}
-				byStack[stack] = x
+// hold adds a block.
+func (h *Holders) hold(x liveBlock) {
+	h.Requested += x.requested
+	switch {
+	case x.stack != trace.NoStack:
+		i, ok := h.index[x.stack]
+		if !ok {
+			if h.index == nil {
+				h.index = map[trace.StackID]int{}
 			}
-			x.Bytes += size
-			x.Blocks++
-		case old:
-			h.Before += size
-			h.BeforeBlocks++
-		default:
-			h.Unattributed += size
-			h.Unknown++
+			i = len(h.ByStack)
+			h.index[x.stack] = i
+			h.ByStack = append(h.ByStack, Holder{Stack: x.stack})
 		}
+		h.ByStack[i].Bytes += x.size
+		h.ByStack[i].Blocks++
+	case x.born < 0:
+		h.Before += x.size
+		h.BeforeBlocks++
+	default:
+		h.Unattributed += x.size
+		h.Unknown++
 	}
-	for _, b := range d.Follow.Requests.Initial {
-		if b.State == trace.BlockLive {
-			hold(b.ID, b.Stack, b.Requested, true)
-		}
-	}
-	for i, e := range d.Trace.Events.All() {
-		if i > event {
-			break
-		}
-		if e.Op == trace.OpAlloc {
-			hold(e.Block, e.Stack, e.Size, false)
-		}
-	}
-	for _, x := range byStack {
-		h.ByStack = append(h.ByStack, *x)
-	}
+}
+
+// sort brings the largest to the front, once all blocks are there.
+func (h *Holders) sort() {
+	h.index = nil
 	slices.SortFunc(h.ByStack, func(a, b Holder) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(b.Blocks, a.Blocks), cmp.Compare(a.Stack, b.Stack))
 	})
+}
+
+// holders lists what was allocated after the event of the given number; -1 is before the first.
+func (d *Device) holders(event int) Holders {
+	var h Holders
+	d.liveAt(event, h.hold)
+	h.sort()
 	return h
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 
+	"github.com/vramscope/vramscope/allocators/caching"
 	"github.com/vramscope/vramscope/allocators/caching/config"
 	"github.com/vramscope/vramscope/simulate"
 	"github.com/vramscope/vramscope/trace"
@@ -18,10 +19,12 @@ type OOM struct {
 	Allocated   int64 // bytes in use then
 	Reserved    int64 // bytes held then
 	DeviceFree  int64 // bytes that the device had free, 0 if the file does not tell
-	LargestFree int64 // the largest free block held then, in any pool
+	LargestFree int64 // the largest free block that the request could have had, of its pool and stream; -1 if not known
 	Verdict     string
 	Why         string
-	Holders     Holders // of the first few
+	Holders     Holders    // of the first few
+	Breakdown   *Breakdown // of the first few
+	Layout      *Layout    // of the first few, where it is known
 }
 
 // The verdicts, as in the rest of the tool.
@@ -36,6 +39,28 @@ const (
 
 // Unusable is what was held and free, and still could not serve the request.
 func (o OOM) Unusable() int64 { return o.Reserved - o.Allocated }
+
+// fail notes a request that ran out of memory, and how memory lay then.
+func (p *peaks) fail(i int, e *trace.Event, now *simulate.Now) {
+	o := OOM{Event: i, Time: e.Time, Requested: e.Size, DeviceFree: int64(e.Addr), Allocated: now.Allocated, Reserved: now.Reserved, LargestFree: -1}
+	if a := now.Model; a != nil && a.Allocated() == now.Allocated && a.Reserved() == now.Reserved {
+		o.LargestFree = a.LargestFree(now.FailedPool, uint32(e.Stream), e.Size)
+		if len(p.failed) < mostHolders {
+			cfg := a.Config().Config
+			lacking := cfg.SegmentSize(e.Size)
+			switch {
+			case p.limit >= 0:
+				lacking += o.Reserved - p.limit
+			case o.DeviceFree > 0 && o.DeviceFree < lacking:
+				lacking -= o.DeviceFree
+			}
+			o.Layout = layoutOf(i, a)
+			o.Layout.Freeing = freeingFor(placed(a), caching.Placed{Pool: now.FailedPool, Stream: uint32(e.Stream), Size: e.Size,
+				Small: e.Size <= config.SmallSize}, &cfg, lacking)
+		}
+	}
+	p.failed = append(p.failed, o)
+}
 
 func (d *Device) outOfMemory(failed []OOM) []OOM {
 	cfg := d.Follow.Config

@@ -221,10 +221,10 @@ func (a *Analysis) holders(p *page, title string, allocated int64, h Holders) {
 			folded = append(folded[:len(folded):len(folded)], group{Holder: Holder{Bytes: n, Blocks: blocks}, where: what})
 		}
 	}
-	add(h.Before, "before recording began", h.BeforeBlocks)
-	why := "no call stack was recorded (the backward pass has none)"
+	add(h.Before, BeforeRecording, h.BeforeBlocks)
+	why := WithoutStack
 	if len(h.ByStack) == 0 {
-		why = "recorded without call stacks"
+		why = WithoutStacks
 	}
 	add(h.Unattributed, why, h.Unknown)
 	slices.SortStableFunc(folded, func(x, y group) int { return cmp.Compare(y.Bytes, x.Bytes) })

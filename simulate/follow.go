@@ -84,6 +84,8 @@ type Now struct {
 	Allocated int64 // bytes handed out, after rounding
 	Reserved  int64 // bytes held from the driver
 	Model     *caching.Allocator
+	// FailedPool is the pool that was asked, after a request that ran out of memory.
+	FailedPool uint32
 }
 
 // Following is what came of following one device.
@@ -358,6 +360,9 @@ func (f *follower) count() {
 		f.out.PeakReserved = max(f.out.PeakReserved, f.now.Reserved)
 		if f.opt.Each != nil {
 			f.now.Model = f.a
+			if e.Op == trace.OpOOM {
+				f.now.FailedPool = f.out.Requests.FailedPools[f.counted]
+			}
 			f.opt.Each(f.counted, e, f.now)
 		}
 	}

@@ -30,7 +30,7 @@ func (a *Allocator) AdoptSegment(r Range) {
 	if r.Size >= a.cfg.MaxSplitSize {
 		a.detail.OversizeSegments.up()
 	}
-	a.raiseReserved(p.kind, r.Size)
+	a.raiseReserved(p, r.Size)
 	a.adoptChain(p, r, -1, 0)
 	a.notePeak()
 }
@@ -62,7 +62,7 @@ func (a *Allocator) AdoptReservation(base uint64, size int64, ranges []Range) {
 	for _, r := range ranges {
 		tail = hole(tail, at, r.Addr)
 		tail = a.adoptChain(p, r, segment, tail)
-		a.raiseReserved(p.kind, r.Size)
+		a.raiseReserved(p, r.Size)
 		at = r.Addr + uint64(r.Size)
 	}
 	hole(tail, at, base+uint64(size))
@@ -267,6 +267,8 @@ func (a *Allocator) Relabel(addr uint64, pool uint32) {
 	}
 	from := a.pools[a.blocks[slot].pool]
 	to := a.pool(pool, from.small)
+	size := a.blocks[slot].size
+	a.private += to.privately(size) - from.privately(size)
 	a.removeFree(from, &a.blocks[slot])
 	a.blocks[slot].pool = to.index
 	a.addFree(to, slot)

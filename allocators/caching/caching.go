@@ -94,6 +94,7 @@ type Allocator struct {
 	detail           Detail
 	stats            allocators.Stats
 	cached           int64 // bytes of whole free segments and whole free pages
+	private          int64 // bytes of segments and pages of private pools
 	pendingRequested int64
 }
 

@@ -162,7 +162,7 @@ func (a *Allocator) mapHole(slot int32, n int64) bool {
 	a.mergeFree(p, slot)
 	a.addFree(p, slot)
 	a.detail.NumDeviceAlloc++
-	a.raiseReserved(p.kind, size)
+	a.raiseReserved(p, size)
 	a.acted(SegmentMap, addr, size, stream)
 	return true
 }
@@ -199,7 +199,7 @@ func (a *Allocator) unmapPages(slot int32, addr uint64, size int64) {
 	p.addHole(stream, b.addr, slot)
 
 	a.driver.Unmap(addr, size)
-	a.detail.ReservedBytes.down(p.kind, size)
+	a.lowerReserved(p, size)
 	a.detail.NumDeviceFree++
 	a.acted(SegmentUnmap, addr, size, stream)
 

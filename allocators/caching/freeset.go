@@ -135,6 +135,14 @@ func (s *freeSet) firstFrom(bin int) position {
 
 func (s *freeSet) last() position { return s.lastBefore(bitmapWords * 64) }
 
+// largest is the size of the last block, 0 if there is none.
+func (s *freeSet) largest() int64 {
+	if last := s.last(); last.ok() {
+		return s.at(last).size
+	}
+	return 0
+}
+
 // lastBefore is the last position in a bin below the given one.
 func (s *freeSet) lastBefore(bin int) position {
 	for w := (bin - 1) >> 6; w >= 0; w-- {

@@ -66,6 +66,18 @@ func (a *Allocator) Fit(pool, stream uint32, small bool, z int64) (addr uint64, 
 	return e.addr, e.size, true
 }
 
+// LargestFree is the size of the largest free block that a request of so many bytes may have of a pool and stream, be it
+// large enough or not; 0 if there is none.
+func (a *Allocator) LargestFree(pool, stream uint32, size int64) int64 {
+	if 2*int(pool) >= len(a.pools) {
+		return 0
+	}
+	if s := a.pool(pool, a.cfg.RoundSize(size) <= config.SmallSize).set(stream); s != nil {
+		return s.largest()
+	}
+	return 0
+}
+
 // Run is where expandable memory for z bytes would begin if no new reservation were made: mapped, or partly
 // still to be mapped.
 func (a *Allocator) Run(pool, stream uint32, small bool, z int64) (addr uint64, mapped, ok bool) {

@@ -98,7 +98,7 @@ func (a *Allocator) takeSegment(p *pool, stream uint32, z int64) int32 {
 	if tried >= a.cfg.MaxSplitSize {
 		d.OversizeSegments.up()
 	}
-	a.raiseReserved(p.kind, tried)
+	a.raiseReserved(p, tried)
 	a.acted(SegmentAlloc, addr, tried, stream)
 	return slot
 }
@@ -110,11 +110,17 @@ func (a *Allocator) refuses(tried int64) bool {
 	return a.cfg.Limit >= 0 && a.detail.ReservedBytes[All].Current+tried > a.cfg.Limit
 }
 
-func (a *Allocator) raiseReserved(k Kind, n int64) {
+func (a *Allocator) raiseReserved(p *pool, n int64) {
 	m := &a.detail.ReservedBytes
 	peak := m[All].Peak
-	m.up(k, n)
+	m.up(p.kind, n)
+	a.private += p.privately(n)
 	a.peakRaised = a.peakRaised || m[All].Peak > peak
+}
+
+func (a *Allocator) lowerReserved(p *pool, n int64) {
+	a.detail.ReservedBytes.down(p.kind, n)
+	a.private -= p.privately(n)
 }
 
 // notePeak brings AtPeak up to date, if Reserved has a new peak and still is at it.
@@ -134,9 +140,7 @@ func (a *Allocator) fail(p *pool, r allocators.Request, tried int64) error {
 		Reserved:  a.detail.ReservedBytes[All].Current,
 	}
 	if s := p.set(r.Stream); s != nil {
-		if last := s.last(); last.ok() {
-			e.LargestFree = s.at(last).size
-		}
+		e.LargestFree = s.largest()
 	}
 	return e
 }

@@ -17,6 +17,14 @@ type pool struct {
 	clock   int64         // searches so far, the time by which garbage ages; runs only if garbage is collected
 }
 
+// privately is how much of so many bytes of the pool's is a private pool's.
+func (p *pool) privately(n int64) int64 {
+	if p.id == 0 {
+		return 0
+	}
+	return n
+}
+
 type holeEntry struct {
 	addr uint64
 	slot int32

@@ -91,7 +91,7 @@ func (a *Allocator) releaseSegment(slot int32) {
 	a.removeFree(p, &a.blocks[slot])
 	a.driver.Free(b.addr, b.size)
 	d.Segment.down(p.kind, 1)
-	d.ReservedBytes.down(p.kind, b.size)
+	a.lowerReserved(p, b.size)
 	d.NumDeviceFree++
 	if b.size >= a.cfg.MaxSplitSize {
 		d.OversizeSegments.down()

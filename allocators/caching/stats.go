@@ -109,26 +109,31 @@ func (a *Allocator) Allocated() int64 { return a.detail.AllocatedBytes[All].Curr
 // Reserved is the bytes held from the driver now.
 func (a *Allocator) Reserved() int64 { return a.detail.ReservedBytes[All].Current }
 
+// Private is the bytes held from the driver now for private pools.
+func (a *Allocator) Private() int64 { return a.private }
+
 // Fragmentation splits what is reserved now.
 func (a *Allocator) Fragmentation() allocators.Fragmentation {
+	f := a.Unused()
+	for _, p := range a.pools {
+		for _, s := range p.free {
+			if s != nil {
+				f.Largest = max(f.Largest, s.largest())
+			}
+		}
+	}
+	return f
+}
+
+// Unused is Fragmentation without the largest free block, which takes a look at every pool and stream.
+func (a *Allocator) Unused() allocators.Fragmentation {
 	d := &a.detail
 	active, allocated := d.ActiveBytes[All].Current, d.AllocatedBytes[All].Current
 	requestedLive := d.RequestedBytes[All].Current - a.pendingRequested
-	f := allocators.Fragmentation{
+	return allocators.Fragmentation{
 		Cached:   a.cached,
 		Stranded: d.ReservedBytes[All].Current - active - a.cached,
 		Rounding: allocated - requestedLive,
 		Pending:  active - allocated,
 	}
-	for _, p := range a.pools {
-		for _, s := range p.free {
-			if s == nil {
-				continue
-			}
-			if last := s.last(); last.ok() {
-				f.Largest = max(f.Largest, s.at(last).size)
-			}
-		}
-	}
-	return f
 }

@@ -1,0 +1,245 @@
+package simulate
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/vramscope/vramscope/trace"
+)
+
+// Phases of a program.
+//
+// A training program goes through the same phases over and over: it runs its model forward, goes back through it for
+// the gradients, and lets an optimizer change the weights. In which one a block was allocated decides most of what can
+// be said about its purpose (roles.go). What an event tells is its call stack: that of an optimizer, that of the
+// autograd engine, or none at all in a recording that has stacks otherwise, since the engine's threads have no Python
+// frames. Annotations tell as well: those that PyTorch makes for each run of an optimizer, and those that somebody
+// called forward, backward or optimizer.
+
+// Phase is what a program was doing when it allocated a block.
+type Phase uint8
+
+// The phases, in the order in which they are shown.
+const (
+	PhaseUnknown   Phase = iota // no telling, or no such block
+	PhaseOld                    // before the recording began
+	PhaseSetup                  // before the first iteration
+	PhaseForward                // running the model, and whatever else the program does in its loop
+	PhaseBackward               // in the autograd engine
+	PhaseOptimizer              // while an optimizer ran
+	numPhases
+)
+
+var phaseNames = [numPhases]string{"unknown", "before recording", "setup", "forward", "backward", "optimizer"}
+
+// String is the name that programs know the phase by.
+func (p Phase) String() string {
+	if p < numPhases {
+		return phaseNames[p]
+	}
+	return phaseNames[PhaseUnknown]
+}
+
+// traits are what the frames of a stack tell.
+type traits uint16
+
+const (
+	inOptimizer traits = 1 << iota
+	inBackward
+	inModule     // a module was called
+	inRecompute  // activations are computed again in the backward pass
+	makesWeights // parameters are made, moved or loaded
+	makesBuckets // buffers that gradients live in
+	makesCache   // caches of keys and values, workspaces of libraries
+)
+
+// frameTraits are patterns of a frame, as file, a blank, and function. Paths have slashes, and one in front.
+var frameTraits = []struct {
+	traits
+	file, function *regexp.Regexp // either may be nil
+}{
+	{inOptimizer, regexp.MustCompile(`/torch/optim/|/apex/optimizers/|/bitsandbytes/optim/|/torch_optimizer/|/deepspeed/ops/(adam|lamb|lion|adagrad)/|/transformer_engine/pytorch/optimizers/`), nil},
+	{inOptimizer, nil, regexp.MustCompile(`^Optimizer\.step#`)},
+	{inBackward, regexp.MustCompile(`/torch/autograd/(graph|__init__)\.py$`), regexp.MustCompile(`^(_engine_run_backward|backward|_make_grads)$`)},
+	{inBackward, nil, regexp.MustCompile(`^autograd::engine::|^(torch::autograd::)?Engine::evaluate_function|torch::autograd::(Engine|python::PythonEngine)::|^\w+Backward\d*$`)},
+	{inModule, regexp.MustCompile(`/torch/nn/modules/module\.py$`), regexp.MustCompile(`^(_call_impl|_wrapped_call_impl|__call__)$`)},
+	{inModule, nil, regexp.MustCompile(`^nn\.Module: `)},
+	{inRecompute, regexp.MustCompile(`/torch/utils/checkpoint\.py$`), regexp.MustCompile(`^(backward|recompute_fn|unpack_hook|inner_unpack)$`)},
+	{makesWeights, regexp.MustCompile(`/torch/nn/modules/module\.py$`), regexp.MustCompile(`^(_apply|convert|load_state_dict|_load_from_state_dict|load|to_empty)$`)},
+	{makesWeights, regexp.MustCompile(`/torch/nn/(parameter|init)\.py$`), nil},
+	{makesWeights, regexp.MustCompile(`/torch/nn/modules/\w+\.py$`), regexp.MustCompile(`^(__init__|reset_parameters)$`)},
+	{makesWeights, regexp.MustCompile(`/transformers/(modeling_utils|core_model_loading)\.py$|/accelerate/utils/modeling\.py$|/diffusers/models/mod(el|eling)_\w+\.py$|/vllm/model_executor/model_loader/`), nil},
+	{makesWeights, regexp.MustCompile(`/torch/distributed/(fsdp|_composable|fully_shard|_tensor|tensor)/`), regexp.MustCompile(`^(_init_\w+|_init_sharded_param|flatten_tensors\w*|shard|_shard_\w+|distribute_tensor|__init__)$`)},
+	{makesBuckets, regexp.MustCompile(`/torch/nn/parallel/distributed\.py$`), regexp.MustCompile(`^(_ddp_init_helper|_pre_forward|_rebuild_buckets)$`)},
+	{makesBuckets, nil, regexp.MustCompile(`c10d::Reducer::(initialize_buckets|rebuild_buckets)`)},
+	{makesCache, regexp.MustCompile(`/cache_utils\.py$|/kv_cache\w*\.py$|/cache_engine\.py$`), nil},
+	{makesCache, nil, regexp.MustCompile(`(?i)(init|alloc|setup|make|create|update)\w*_(kv_?)?cache|kv_?cache|getCUDABlasLtWorkspace|getChosenWorkspace|getNewWorkspace|WorkspaceSize`)},
+}
+
+// traitsOf looks for what a frame tells.
+func traitsOf(f trace.Frame) traits {
+	file := "/" + strings.ReplaceAll(f.File, `\`, "/")
+	var t traits
+	for i := range frameTraits {
+		x := &frameTraits[i]
+		if (x.file == nil || x.file.MatchString(file)) && (x.function == nil || x.function.MatchString(f.Func)) {
+			t |= x.traits
+		}
+	}
+	return t
+}
+
+// evidence knows what each stack of a trace tells, each frame being looked at once.
+type evidence struct {
+	stacks *trace.Stacks
+	frames []traits
+	seen   []bool
+	stack  []traits
+	known  []bool
+}
+
+func newEvidence(s *trace.Stacks) *evidence {
+	return &evidence{stacks: s, frames: make([]traits, s.NumFrames()), seen: make([]bool, s.NumFrames()),
+		stack: make([]traits, s.Len()), known: make([]bool, s.Len())}
+}
+
+func (v *evidence) of(id trace.StackID) traits {
+	if int(id) >= len(v.stack) {
+		return 0
+	}
+	if !v.known[id] {
+		v.known[id] = true
+		for _, f := range v.stacks.Frames(id) {
+			if !v.seen[f] {
+				v.seen[f] = true
+				v.frames[f] = traitsOf(v.stacks.Frame(f))
+			}
+			v.stack[id] |= v.frames[f]
+		}
+	}
+	return v.stack[id]
+}
+
+// spans are disjoint ranges of events in order, asked for by events in order.
+type spans struct {
+	list []Iteration
+	at   int
+}
+
+// spansOf joins ranges that touch or overlap. One without an event, such as a run of an optimizer that needs no memory,
+// is a point between two events.
+func spansOf(list []Iteration) spans {
+	list = slices.DeleteFunc(slices.Clone(list), func(r Iteration) bool { return r.From > r.To })
+	slices.SortFunc(list, func(a, b Iteration) int { return cmp.Compare(a.From, b.From) })
+	var out []Iteration
+	for _, r := range list {
+		if n := len(out); n > 0 && r.From <= out[n-1].To {
+			out[n-1].To = max(out[n-1].To, r.To)
+			continue
+		}
+		out = append(out, Iteration{From: r.From, To: r.To})
+	}
+	return spans{list: out}
+}
+
+func (s *spans) has(event int) bool {
+	for s.at < len(s.list) && s.list[s.at].To <= event {
+		s.at++
+	}
+	return s.at < len(s.list) && s.list[s.at].From <= event
+}
+
+// after is the first range that begins after an event or contains it, and its place; nil if there is none.
+func (s *spans) after(event int) (int, *Iteration) {
+	i, _ := slices.BinarySearchFunc(s.list, event, func(r Iteration, e int) int { return cmp.Compare(r.To, e+1) })
+	if i == len(s.list) {
+		return i, nil
+	}
+	return i, &s.list[i]
+}
+
+var (
+	namesForward   = regexp.MustCompile(`(?i)(^|[^a-z])(forward|fwd)([^a-z]|$)`)
+	namesBackward  = regexp.MustCompile(`(?i)(^|[^a-z])(backward|bwd)([^a-z]|$)`)
+	namesOptimizer = regexp.MustCompile(`^Optimizer\.step|(?i)(^|[^a-z])(optimizer|optim|opt)[_ ]?(step)?[^a-z]*$`)
+)
+
+// phaser tells the phase of each event, asked for in order.
+type phaser struct {
+	*evidence
+	optimizer, zeroing, forward, backward spans
+	starts                                int  // the event with which the first iteration begins
+	hasStacks                             bool // some requests have a stack, so that one without tells something
+}
+
+func newPhaser(t *trace.Trace, d *trace.Device, steps StepList) *phaser {
+	p := &phaser{evidence: newEvidence(t.Stacks)}
+	var optimizer, zeroing, forward, backward []Iteration
+	for _, s := range scopesOf(t, d) {
+		switch {
+		case strings.HasPrefix(s.name, zeroGrad):
+			zeroing = append(zeroing, s.ranges(d)...)
+		case namesOptimizer.MatchString(s.name):
+			optimizer = append(optimizer, s.ranges(d)...)
+		case namesBackward.MatchString(s.name):
+			backward = append(backward, s.ranges(d)...)
+		case namesForward.MatchString(s.name):
+			forward = append(forward, s.ranges(d)...)
+		}
+	}
+	p.zeroing, p.forward, p.backward = spansOf(zeroing), spansOf(forward), spansOf(backward)
+	p.starts = d.Events.Len()
+	if len(steps.Steps) > 0 {
+		p.starts = steps.Steps[0].From
+	}
+	var byStack []Iteration
+	for i, e := range d.Events.All() {
+		if e.Op != trace.OpAlloc || e.Stack == trace.NoStack {
+			continue
+		}
+		p.hasStacks = true
+		is := p.of(e.Stack)
+		if is&(inModule|inBackward|inOptimizer) == 0 {
+			continue
+		}
+		p.starts = min(p.starts, i)
+		if n := len(byStack); is&inOptimizer != 0 {
+			if n > 0 && byStack[n-1].Ended {
+				byStack[n-1].To = i + 1
+			} else {
+				byStack = append(byStack, Iteration{From: i, To: i + 1, Ended: true})
+			}
+		} else if n > 0 {
+			byStack[n-1].Ended = false // the program went on to something else
+		}
+	}
+	if p.optimizer = spansOf(optimizer); len(p.optimizer.list) == 0 {
+		p.optimizer = spansOf(byStack)
+	}
+	if len(p.optimizer.list) > 0 {
+		p.starts = min(p.starts, p.optimizer.list[0].From)
+	}
+	return p
+}
+
+// of tells the phase of a request.
+func (p *phaser) phase(i int, e *trace.Event) Phase {
+	is := p.of(e.Stack)
+	switch {
+	case p.optimizer.has(i) || p.zeroing.has(i) || is&inOptimizer != 0:
+		return PhaseOptimizer
+	case is&inBackward != 0 || p.backward.has(i):
+		return PhaseBackward
+	case i < p.starts:
+		return PhaseSetup
+	case p.forward.has(i) || is&inModule != 0 && is&inRecompute == 0:
+		return PhaseForward
+	case is&inRecompute != 0 || e.Stack == trace.NoStack && p.hasStacks:
+		return PhaseBackward
+	case !p.hasStacks:
+		return PhaseUnknown
+	}
+	return PhaseForward
+}

@@ -1,0 +1,533 @@
+package simulate
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+
+	"github.com/vramscope/vramscope/trace"
+)
+
+// What blocks are for.
+//
+// A recording does not say which block is a weight and which is an activation. It says where each was allocated, and
+// how long it lived, and in a training program that nearly always is enough: what an optimizer allocates and keeps is
+// its state; what the backward pass allocates and is still there when the optimizer runs is a gradient; what the model
+// allocates on its way forward and is still there on the way back is an activation. Weights are made before all that,
+// by functions that are known for it. Blocks older than the recording, and those of recordings without stacks, are told
+// apart by their sizes: for each gradient there is one weight, and for each weight as many states as the optimizer
+// keeps. What nothing of this tells stays unknown. docs/categories.md has the rules and how often they are right.
+
+// Category is what a block is for, as an index of Roles.Names.
+type Category uint8
+
+// The categories that are found without being told; rules add more behind them.
+const (
+	Unknown Category = iota
+	Parameter
+	Gradient
+	OptimizerState
+	Activation
+	Temporary
+	Cache
+	numCategories
+)
+
+var categoryNames = [numCategories]string{"unknown", "parameter", "gradient", "optimizer state", "activation", "temporary", "cache"}
+
+// MostRules is how many rules may be given.
+const MostRules = 100
+
+// Rule puts the blocks whose stack it matches into a category, whatever else is known of them.
+type Rule struct {
+	Name string
+	// Match is tried on each frame of a stack, written "path/file.py:66 function", and on the annotations that a block
+	// was allocated in.
+	Match *regexp.Regexp
+}
+
+// Roles says of each block of a device what it is for, and in which phase of the program it was allocated. Both are by
+// the number of the block.
+type Roles struct {
+	Names []string // of the categories
+	Of    []Category
+	Born  []Phase
+	// Training says whether there is a backward pass or an optimizer at all. Without, most is unknown.
+	Training bool
+}
+
+// Category is what a block is for.
+func (r *Roles) Category(b trace.BlockID) Category {
+	if r == nil || int(b) >= len(r.Of) {
+		return Unknown
+	}
+	return r.Of[b]
+}
+
+// Name names a category.
+func (r *Roles) Name(c Category) string {
+	if r == nil || int(c) >= len(r.Names) {
+		return categoryNames[Unknown]
+	}
+	return r.Names[c]
+}
+
+// Phase is when a block was allocated.
+func (r *Roles) Phase(b trace.BlockID) Phase {
+	if r == nil || int(b) >= len(r.Born) {
+		return PhaseUnknown
+	}
+	return r.Born[b]
+}
+
+const (
+	atEnd    = math.MaxInt32 // died at: never
+	unborn   = math.MaxInt32
+	older    = -1 // born at
+	keptFrom = 2  // a block that outlives the ends of so many steps is kept on purpose
+)
+
+// roles works out the roles of blocks.
+type roles struct {
+	*phaser
+	f     *Following
+	dev   *trace.Device
+	steps StepList
+	out   *Roles
+
+	born, died []int32 // events, by block
+	back       spans   // stretches of the backward pass: from its first request to its last
+	failed     []int32 // events that ran out of memory
+	weights    map[int64]int
+	slopes     map[int64]int // gradients of one step, by size
+}
+
+// Roles tells what the blocks of a followed recording are for.
+func (f *Following) Roles(t *trace.Trace, steps StepList, rules []Rule) *Roles {
+	dev := f.Requests.Device
+	r := &roles{phaser: newPhaser(t, dev, steps), f: f, dev: dev, steps: steps}
+	r.out = &Roles{Names: slices.Clone(categoryNames[:]), Of: make([]Category, dev.NumBlocks), Born: make([]Phase, dev.NumBlocks)}
+	r.lives()
+	r.out.Training = len(r.back.list) > 0 || len(r.optimizer.list) > 0
+	r.byPhase()
+	r.bySize()
+	r.byLikeness()
+	r.byRules(t, rules)
+	return r.out
+}
+
+// lives notes when each block was allocated and freed, and in which phase.
+func (r *roles) lives() {
+	r.born, r.died = make([]int32, r.dev.NumBlocks), make([]int32, r.dev.NumBlocks)
+	for i := range r.born {
+		r.born[i], r.died[i] = unborn, atEnd
+	}
+	for _, b := range r.f.Requests.Initial {
+		if b.State == trace.BlockLive && int(b.ID) < len(r.born) {
+			r.born[b.ID] = older
+			r.out.Born[b.ID] = PhaseOld
+		}
+	}
+	var back []Iteration
+	in := false
+	for i, e := range r.dev.Events.All() {
+		switch e.Op {
+		case trace.OpAlloc:
+			p := r.phase(i, e)
+			if int(e.Block) < len(r.born) {
+				r.born[e.Block], r.out.Born[e.Block] = int32(i), p
+			}
+			if p != PhaseBackward {
+				in = false
+				break
+			}
+			if !in {
+				back = append(back, Iteration{From: i})
+				in = true
+			}
+			back[len(back)-1].To = i + 1
+		case trace.OpFree, trace.OpFreeRequested:
+			if int(e.Block) < len(r.died) && r.died[e.Block] == atEnd {
+				r.died[e.Block] = int32(i)
+			}
+		case trace.OpOOM:
+			r.failed = append(r.failed, int32(i))
+		}
+	}
+	r.back = spans{list: back}
+}
+
+// stackOf is the stack of a block, as far as it is known.
+func (r *roles) each(do func(b trace.BlockID, stack trace.StackID, requested int64)) {
+	for _, b := range r.f.Requests.Initial {
+		if b.State == trace.BlockLive && int(b.ID) < len(r.born) {
+			do(b.ID, b.Stack, leastSize(requestedOrSize(b.Block)))
+		}
+	}
+	for _, e := range r.dev.Events.All() {
+		if e.Op == trace.OpAlloc && int(e.Block) < len(r.born) {
+			do(e.Block, e.Stack, leastSize(e.Size))
+		}
+	}
+}
+
+func requestedOrSize(b trace.Block) int64 {
+	if b.Requested > 0 {
+		return b.Requested
+	}
+	return b.Size
+}
+
+// byPhase decides what the phase of a block's birth and its end tell.
+func (r *roles) byPhase() {
+	r.each(func(b trace.BlockID, stack trace.StackID, _ int64) {
+		is := r.of(stack)
+		born, died := int(r.born[b]), int(r.died[b])
+		c := Unknown
+		switch phase := r.out.Born[b]; {
+		case phase == PhaseOptimizer:
+			c = r.optimizing(born, died)
+		case is&makesCache != 0:
+			c = Cache
+		case phase == PhaseBackward:
+			c = r.differentiating(born, died)
+		case is&makesBuckets != 0:
+			c = Gradient
+		case is&makesWeights != 0 && is&inModule == 0:
+			c = Parameter
+		case phase == PhaseForward:
+			c = r.running(born, died)
+		case phase == PhaseSetup && died <= r.starts:
+			c = Temporary
+		case phase == PhaseOld && is&inOptimizer != 0:
+			c = OptimizerState
+		case phase == PhaseOld:
+			if c = r.inherited(died); c == Unknown && is&inModule != 0 && r.staysLong(died) {
+				c = Cache
+			}
+		}
+		r.out.Of[b] = c
+	})
+}
+
+// optimizing is what an optimizer allocates: its state if it keeps it.
+func (r *roles) optimizing(born, died int) Category {
+	if _, run := r.optimizer.after(born); run != nil && run.From <= born && died > run.To || run == nil && died == atEnd {
+		return OptimizerState
+	}
+	if _, run := r.zeroing.after(born); run != nil && run.From <= born && died > run.To {
+		return Gradient // zeroed gradients that did not exist before
+	}
+	if born < r.starts && died > r.starts {
+		return OptimizerState // loaded
+	}
+	return Temporary
+}
+
+// differentiating is what the backward pass allocates: a gradient if the optimizer finds it there.
+func (r *roles) differentiating(born, died int) Category {
+	if len(r.optimizer.list) == 0 {
+		if _, back := r.back.after(born); back != nil && died >= back.To {
+			return Gradient
+		}
+		return Temporary
+	}
+	_, run := r.optimizer.after(born)
+	if run == nil || died < run.From {
+		return Temporary // bySize looks again at what no run followed
+	}
+	if _, back := r.back.after(run.To); back != nil && died > back.From || died == atEnd {
+		return Unknown // it is kept; bySize knows whether that is usual
+	}
+	return Gradient
+}
+
+// running is what the program allocates in its loop beside.
+func (r *roles) running(born, died int) Category {
+	if r.keeps(born, died) {
+		return Cache
+	}
+	if len(r.back.list) == 0 {
+		return Unknown
+	}
+	if _, back := r.back.after(born); back != nil && r.sameStep(born, back.From) {
+		if died > back.From {
+			return Activation
+		}
+		return Temporary
+	}
+	if died != atEnd && r.sameStep(born, died) && !r.failedIn(born, died) {
+		return Temporary
+	}
+	return Unknown // byLikeness looks at others like it
+}
+
+// sameStep says whether two events belong to one step.
+func (r *roles) sameStep(a, b int) bool {
+	if len(r.steps.Steps) > 0 {
+		return r.steps.Of(a) == r.steps.Of(b)
+	}
+	i, _ := r.optimizer.after(a)
+	j, _ := r.optimizer.after(b)
+	return i == j
+}
+
+// keeps says whether a block is kept over the ends of steps.
+func (r *roles) keeps(born, died int) bool {
+	if n := len(r.steps.Steps); n > 0 {
+		last := n - 1
+		if died < r.dev.Events.Len() {
+			last = min(last, r.steps.Of(died))
+		} else if r.steps.Steps[n-1].Ended {
+			last = n
+		}
+		return last-r.steps.Of(born) >= keptFrom
+	}
+	i, _ := r.optimizer.after(born)
+	j, _ := r.optimizer.after(min(died, r.dev.Events.Len()))
+	return j-i >= keptFrom
+}
+
+// failedIn says whether a request failed while a block lived.
+func (r *roles) failedIn(born, died int) bool {
+	i, _ := slices.BinarySearch(r.failed, int32(born))
+	return i < len(r.failed) && int(r.failed[i]) < died
+}
+
+// inherited is what was there before the recording, if it does not stay.
+func (r *roles) inherited(died int) Category {
+	_, run := r.optimizer.after(0)
+	_, back := r.back.after(0)
+	switch {
+	case back != nil && died > back.From && died < back.To && (run == nil || back.From < run.From):
+		return Activation // the recording begins within a step
+	case run != nil && died >= run.From && !r.staysLong(died):
+		return Gradient
+	}
+	return Unknown
+}
+
+// staysLong says whether a block that was there before the first iteration is there after the second.
+func (r *roles) staysLong(died int) bool {
+	if len(r.optimizer.list) > 1 {
+		return died > r.optimizer.list[1].From
+	}
+	return died == atEnd
+}
+
+// bySize tells what is left by sizes: a weight is as large as its gradient, and as a state of the optimizer.
+func (r *roles) bySize() {
+	r.countSizes()
+	state := map[int64]int{}
+	r.each(func(b trace.BlockID, _ trace.StackID, size int64) {
+		if r.out.Of[b] == OptimizerState && r.died[b] == atEnd {
+			state[size]++
+		}
+	})
+	of := func(c Category, b trace.BlockID) { r.out.Of[b] = c }
+	r.each(func(b trace.BlockID, _ trace.StackID, size int64) {
+		born, died := int(r.born[b]), int(r.died[b])
+		switch phase := r.out.Born[b]; {
+		case phase == PhaseBackward && r.out.Of[b] == Unknown:
+			if r.slopes[size] > 0 && r.slopes[size] >= r.weights[size] || r.weights[size] == 0 && len(r.weights) > 0 {
+				of(Cache, b) // there are gradients enough that come and go
+			} else {
+				of(Gradient, b)
+			}
+		case phase == PhaseBackward && r.out.Of[b] == Temporary && (r.weights[size] > 0 || r.slopes[size] > 0):
+			if _, run := r.optimizer.after(born); run == nil && len(r.optimizer.list) > 0 && r.unfinished(born, died) {
+				of(Gradient, b)
+			}
+		case (phase == PhaseSetup || phase == PhaseOld) && r.out.Of[b] == Unknown && r.staysLong(died):
+			switch g := r.slopes[size]; {
+			case r.weights[size] < g:
+				r.weights[size]++
+				of(Parameter, b)
+			case phase == PhaseOld && state[size] < 2*g:
+				state[size]++
+				of(OptimizerState, b)
+			}
+		}
+	})
+}
+
+// unfinished says whether a block of the backward pass was there to its end, or when it failed.
+func (r *roles) unfinished(born, died int) bool {
+	_, back := r.back.after(born)
+	return back != nil && died >= back.To || r.failedIn(born, died)
+}
+
+// countSizes counts weights by size, and the gradients of the step that has the most of them.
+func (r *roles) countSizes() {
+	r.weights, r.slopes = map[int64]int{}, map[int64]int{}
+	now, at := map[int64]int{}, -1
+	total, most := 0, 0
+	keep := func() {
+		if total > most {
+			most = total
+			r.slopes, now = now, map[int64]int{}
+		}
+		clear(now)
+		total = 0
+	}
+	r.each(func(b trace.BlockID, _ trace.StackID, size int64) {
+		switch r.out.Of[b] {
+		case Parameter:
+			if r.staysLong(int(r.died[b])) {
+				r.weights[size]++
+			}
+		case Gradient:
+			if r.out.Born[b] != PhaseBackward {
+				break
+			}
+			if k, _ := r.optimizer.after(int(r.born[b])); k != at {
+				keep()
+				at = k
+			}
+			now[size]++
+			total++
+		}
+	})
+	keep()
+}
+
+// byLikeness gives blocks that were cut off by the end of the recording, or by a failure, the category that most others
+// of their stack have.
+func (r *roles) byLikeness() {
+	count := map[trace.StackID]*[numCategories]int{}
+	open := func(b trace.BlockID) bool { return r.out.Of[b] == Unknown && r.out.Born[b] == PhaseForward }
+	r.each(func(b trace.BlockID, stack trace.StackID, _ int64) {
+		if open(b) {
+			count[stack] = nil
+		}
+	})
+	if len(count) == 0 {
+		return
+	}
+	r.each(func(b trace.BlockID, stack trace.StackID, _ int64) {
+		c, wanted := count[stack]
+		if !wanted || open(b) {
+			return
+		}
+		if c == nil {
+			c = new([numCategories]int)
+			count[stack] = c
+		}
+		c[r.out.Of[b]]++
+	})
+	r.each(func(b trace.BlockID, stack trace.StackID, _ int64) {
+		if !open(b) {
+			return
+		}
+		if c := count[stack]; c != nil {
+			best := Unknown
+			for k := range c {
+				if c[k] > c[best] {
+					best = Category(k)
+				}
+			}
+			r.out.Of[b] = best
+		}
+		switch {
+		case !open(b):
+		case r.of(stack)&inModule != 0:
+			r.out.Of[b] = Activation
+		case len(r.back.list) > 0 && r.died[b] != atEnd:
+			r.out.Of[b] = Temporary
+		}
+	})
+}
+
+// byRules applies what the person told.
+func (r *roles) byRules(t *trace.Trace, rules []Rule) {
+	if len(rules) == 0 {
+		return
+	}
+	names := map[string]Category{}
+	for i, n := range r.out.Names {
+		names[n] = Category(i)
+	}
+	number := make([]Category, len(rules))
+	for i, x := range rules {
+		c, ok := names[x.Name]
+		if !ok {
+			c = Category(len(r.out.Names))
+			names[x.Name] = c
+			r.out.Names = append(r.out.Names, x.Name)
+		}
+		number[i] = c
+	}
+	frames := newMatches(r.stacks, rules)
+	within := annotated(t, r.dev, rules)
+	r.each(func(b trace.BlockID, stack trace.StackID, _ int64) {
+		first := frames.first(stack)
+		if born := int(r.born[b]); born >= 0 {
+			for k := range min(first, len(rules)) {
+				if within[k].has(born) {
+					first = k
+				}
+			}
+		}
+		if first < len(rules) {
+			r.out.Of[b] = number[first]
+		}
+	})
+}
+
+// annotated are the ranges of events in annotations that rules match.
+func annotated(t *trace.Trace, d *trace.Device, rules []Rule) []spans {
+	scopes := scopesOf(t, d)
+	out := make([]spans, len(rules))
+	for k, x := range rules {
+		var ranges []Iteration
+		for _, s := range matching(scopes, x.Match) {
+			ranges = append(ranges, s.ranges(d)...)
+		}
+		out[k] = spansOf(ranges)
+	}
+	return out
+}
+
+// matches knows which rule is the first to match each stack.
+type matches struct {
+	stacks *trace.Stacks
+	rules  []Rule
+	frames []int16 // by frame: the first rule + 1, 0 if it was not looked at
+	stack  []int16
+}
+
+func newMatches(s *trace.Stacks, rules []Rule) *matches {
+	return &matches{stacks: s, rules: rules, frames: make([]int16, s.NumFrames()), stack: make([]int16, s.Len())}
+}
+
+// first is the number of the first rule that matches, that of the rules if none does.
+func (m *matches) first(id trace.StackID) int {
+	if int(id) >= len(m.stack) {
+		return len(m.rules)
+	}
+	if m.stack[id] == 0 {
+		best := int16(len(m.rules))
+		for _, f := range m.stacks.Frames(id) {
+			if m.frames[f] == 0 {
+				text := FrameText(m.stacks.Frame(f))
+				at := slices.IndexFunc(m.rules, func(x Rule) bool { return x.Match.MatchString(text) })
+				if at < 0 {
+					at = len(m.rules)
+				}
+				m.frames[f] = int16(at) + 1
+			}
+			best = min(best, m.frames[f]-1)
+		}
+		m.stack[id] = best + 1
+	}
+	return int(m.stack[id] - 1)
+}
+
+// FrameText is a frame as rules see it, and programs.
+func FrameText(f trace.Frame) string {
+	if f.File == "" {
+		return f.Func
+	}
+	return fmt.Sprintf("%s:%d %s", f.File, f.Line, f.Func)
+}
