@@ -158,6 +158,9 @@ func (s *Series) halve() {
 // Coarse is how many samples a point of the series may stand for; 1 if all are there.
 func (s *Series) Coarse() int { return max(1, s.perPoint) }
 
+// SetCoarse says how many samples a point of a series may stand for whose points come from elsewhere than Add.
+func (s *Series) SetCoarse(samples int) { s.perPoint = samples }
+
 // At is the point that holds at a time: the last one that is not after it; ok is false before the first.
 func (s *Series) At(t Time) (p Point, ok bool) {
 	i, found := slices.BinarySearchFunc(s.Points, t, func(p Point, t Time) int {

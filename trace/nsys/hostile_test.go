@@ -107,7 +107,7 @@ func TestCutDatabase(t *testing.T) {
 	if read > 5 {
 		t.Errorf("%d of 100 cut files were read without a complaint", read)
 	}
-	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "vramscope-*.sqlite")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "vramscope-*.input")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }

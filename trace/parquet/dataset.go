@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/trace"
+	"github.com/vramscope/vramscope/trace/tables"
 )
 
 // A data set is a folder of folders with names of the form key=value, as Hive has them and every engine knows
@@ -167,4 +168,124 @@ func writePart(path string, t *trace.Trace, description []byte, parts []part) er
 		err = e
 	}
 	return err
+}
+
+// homes finds the traces in a data set; it stops when it has found most of them.
+func homes(dir string, most int) ([]string, error) {
+	const deepest = 16 // keys
+	var found []string
+	var walk func(dir string, deep int) error
+	walk = func(dir string, deep int) error {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return err
+		}
+		var below []string
+		for _, e := range entries {
+			name, value, ok := strings.Cut(e.Name(), "=")
+			if !ok || !e.IsDir() || name == "" || strings.ContainsAny(name[:1], "_.") {
+				continue
+			}
+			if name == recordKey && slices.Contains(kindNames[:], value) {
+				found = append(found, dir)
+				return nil
+			}
+			below = append(below, e.Name())
+		}
+		for _, b := range below {
+			if len(found) == most || deep == deepest {
+				break
+			}
+			if err := walk(filepath.Join(dir, b), deep+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return found, walk(dir, 0)
+}
+
+// ReadDataSet reads the trace in a folder that WriteDataSet wrote, which may be the one of the trace itself or one
+// above it. For a folder of another kind it returns trace.ErrUnrecognized itself.
+func ReadDataSet(dir string) (*trace.Trace, error) {
+	const most = 1000
+	found, err := homes(dir, most)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(found) == 0:
+		return nil, trace.ErrUnrecognized
+	case len(found) > 1:
+		first, err := filepath.Rel(dir, found[0])
+		if err != nil {
+			first = found[0]
+		}
+		more := ""
+		if len(found) == most {
+			more = " or more"
+		}
+		return nil, &trace.SyntaxError{Offset: -1, Err: trace.ErrUnrecognized,
+			Msg: fmt.Sprintf("is a data set of %d%s recordings; give one of them, such as the folder %s in it", len(found), more, first)}
+	}
+	return readHome(found[0])
+}
+
+// readHome reads the files of a trace.
+func readHome(home string) (*trace.Trace, error) {
+	var r *reader
+	said := ""
+	var missing []kind
+	for k := range numKinds {
+		name := filepath.Join(recordKey+"="+k.String(), partFile)
+		f, err := os.Open(filepath.Join(home, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			missing = append(missing, k)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		r, said, err = readPart(f, k, r, said)
+		if e := f.Close(); err == nil {
+			err = e
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", filepath.ToSlash(name), err)
+		}
+	}
+	if r == nil {
+		return nil, trace.Corrupt(-1, "the folders record=… have no file %s; %s", partFile, again)
+	}
+	for _, k := range missing {
+		if rowsOf(k, r.parts) > 0 {
+			return nil, trace.Corrupt(-1, "there is no record=%s/%s; %s", k, partFile, again)
+		}
+	}
+	return r.finish()
+}
+
+// readPart reads the rows of a kind into the reader, which the first of them makes.
+func readPart(in *os.File, k kind, r *reader, said string) (*reader, string, error) {
+	info, err := in.Stat()
+	if err != nil {
+		return nil, "", err
+	}
+	f, err := tables.OpenFile(in, info.Size(), again)
+	if err != nil {
+		return nil, "", err
+	}
+	defer f.Close()
+	says, ok := f.Metadata(metadataKey)
+	switch {
+	case !ok:
+		return nil, "", foreign(f)
+	case r == nil:
+		if r, err = newReader(says); err != nil {
+			return nil, "", err
+		}
+	case says != said:
+		return nil, "", trace.Corrupt(-1, "the Parquet file is of another recording than those beside it; %s", again)
+	}
+	own := slices.DeleteFunc(slices.Clone(r.parts), func(p part) bool { return p.kind != k })
+	return r, says, r.read(f, own, false)
 }

@@ -16,16 +16,16 @@ const formatName = "vramscope/parquet/v1"
 
 // description is what is said once: of the file, of the trace, and of each device.
 type description struct {
-	Schema   string             `json:"schema"`
-	Source   describedSource    `json:"source"`
-	Settings describedSettings  `json:"settings"`
-	Warnings []describedWarning `json:"warnings"`
-	Frames   int64              `json:"frames"`      // different ones, numbered from 0
-	Stacks   int64              `json:"stacks"`      // the empty one, 0, included
-	OfStacks int64              `json:"frame_rows"`  // rows of frames
-	Markers  int64              `json:"marker_rows"` // rows of markers
-	Devices  []describedDevice  `json:"devices"`
-	Beside   []describedDevice  `json:"beside"`
+	Schema     string             `json:"schema"`
+	Source     describedSource    `json:"source"`
+	Settings   describedSettings  `json:"settings"`
+	Warnings   []describedWarning `json:"warnings"`
+	Frames     int64              `json:"frames"`      // different ones, numbered from 0
+	Stacks     int64              `json:"stacks"`      // the empty one, 0, included
+	FrameRows  int64              `json:"frame_rows"`  // rows of frames
+	MarkerRows int64              `json:"marker_rows"` // rows of markers
+	Devices    []describedDevice  `json:"devices"`
+	Beside     []describedDevice  `json:"beside"`
 }
 
 type describedSource struct {
@@ -148,8 +148,8 @@ func describe(t *trace.Trace) *description {
 			Clock: text(t.Source.Clock.String()), Cut: t.Source.Cut},
 		Settings: describeSettings(&t.Settings),
 		Warnings: describeWarnings(t.Warnings),
-		Frames:   int64(t.Stacks.NumFrames()), Stacks: int64(t.Stacks.Len()), OfStacks: int64(len(unused(t.Stacks))),
-		Markers: int64(len(t.Markers)),
+		Frames:   int64(t.Stacks.NumFrames()), Stacks: int64(t.Stacks.Len()), FrameRows: int64(len(unused(t.Stacks))),
+		MarkerRows: int64(len(t.Markers)),
 	}
 	for _, c := range t.Source.Counts {
 		d.Source.Counts = append(d.Source.Counts, describedCount{text(c.What), int64(c.N)})
@@ -158,7 +158,7 @@ func describe(t *trace.Trace) *description {
 		d.Source.Lacks = append(d.Source.Lacks, describedLack{text(l.What), text(l.Instead)})
 	}
 	for id := range t.Stacks.Len() {
-		d.OfStacks += int64(len(t.Stacks.Frames(trace.StackID(id))))
+		d.FrameRows += int64(len(t.Stacks.Frames(trace.StackID(id))))
 	}
 	for i := range t.Devices {
 		d.Devices = append(d.Devices, describeDevice(&t.Devices[i]))

@@ -64,20 +64,21 @@ type part struct {
 	number int           // of the series
 }
 
-// layout is the order of a trace's rows.
-func layout(t *trace.Trace, frames int64) []part {
+// layout is the order of a trace's rows, as many as the description says.
+func layout(t *trace.Trace, d *description) []part {
 	var parts []part
 	for k := range numKinds {
 		switch k {
 		case kindFrame:
-			parts = append(parts, part{kind: k, rows: frames})
+			parts = append(parts, part{kind: k, rows: d.FrameRows})
 		case kindMarker:
-			parts = append(parts, part{kind: k, rows: int64(len(t.Markers))})
+			parts = append(parts, part{kind: k, rows: d.MarkerRows})
 		default:
-			for _, list := range [...][]trace.Device{t.Devices, t.Beside} {
-				for i := range list {
-					parts = append(parts, partsOf(k, &list[i])...)
-				}
+			for i := range t.Devices {
+				parts = append(parts, partsOf(k, &t.Devices[i], &d.Devices[i])...)
+			}
+			for i := range t.Beside {
+				parts = append(parts, partsOf(k, &t.Beside[i], &d.Beside[i])...)
 			}
 		}
 	}
@@ -85,27 +86,30 @@ func layout(t *trace.Trace, frames int64) []part {
 }
 
 // partsOf is what a device has of a kind.
-func partsOf(k kind, d *trace.Device) []part {
+func partsOf(k kind, d *trace.Device, said *describedDevice) []part {
+	states := [...]struct {
+		state *trace.State
+		rows  *describedState
+	}{{&d.Initial, &said.Start}, {&d.Final, &said.End}}
 	var parts []part
-	states := [...]*trace.State{&d.Initial, &d.Final}
 	switch k {
 	case kindEvent:
-		return []part{{kind: k, device: d, rows: int64(d.Events.Len())}}
+		parts = append(parts, part{kind: k, device: d, rows: said.Events})
 	case kindSegment:
 		for _, s := range states {
-			parts = append(parts, part{kind: k, device: d, state: s, rows: int64(len(s.Segments))})
+			parts = append(parts, part{kind: k, device: d, state: s.state, rows: s.rows.Segments})
 		}
 	case kindBlock:
 		for _, s := range states {
-			parts = append(parts, part{kind: k, device: d, state: s, rows: int64(len(s.Blocks))})
+			parts = append(parts, part{kind: k, device: d, state: s.state, rows: s.rows.Blocks})
 		}
 	case kindGroup:
 		for _, s := range states {
-			parts = append(parts, part{kind: k, device: d, state: s, rows: int64(len(s.Groups))})
+			parts = append(parts, part{kind: k, device: d, state: s.state, rows: s.rows.Groups})
 		}
 	case kindSample:
 		for i := range d.Series {
-			parts = append(parts, part{kind: k, device: d, series: &d.Series[i], number: i, rows: int64(len(d.Series[i].Points))})
+			parts = append(parts, part{kind: k, device: d, series: &d.Series[i], number: i, rows: said.Series[i].Points})
 		}
 	}
 	return parts

@@ -2,37 +2,80 @@ package parquet_test
 
 import (
 	"bytes"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
+	"github.com/vramscope/vramscope/internal/recordtest"
+	"github.com/vramscope/vramscope/trace"
 	"github.com/vramscope/vramscope/trace/parquet"
 	"github.com/vramscope/vramscope/trace/source"
 )
 
-func TestScratch(t *testing.T) {
-	var files []string
-	filepath.Walk("../../../shared/data", func(p string, st os.FileInfo, err error) error {
-		if err == nil {
-			files = append(files, p)
-		}
-		return nil
-	})
-	for _, f := range files {
-		tr, err := source.Open(f, source.Options{})
+// recordings are all files and folders that a source reads: those of the repository, and those of the corpus if
+// it is here.
+func recordings(t testing.TB) map[string]*trace.Trace {
+	t.Helper()
+	dirs := []string{recordtest.Testdata()}
+	if c := recordtest.Corpus(); c != "" && !testing.Short() {
+		dirs = append(dirs, c)
+	}
+	found := map[string]*trace.Trace{}
+	for _, dir := range dirs {
+		err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if tr, err := source.Open(path, source.Options{}); err == nil {
+				found[path] = tr
+			}
+			return nil
+		})
 		if err != nil {
-			continue
+			t.Fatal(err)
 		}
-		var b bytes.Buffer
-		now := time.Now()
-		if err := parquet.Write(&b, tr); err != nil {
-			t.Errorf("%s: %v", f, err)
-		}
-		st, _ := os.Stat(f)
-		t.Logf("%s: %d -> %d %v", filepath.Base(f), st.Size(), b.Len(), time.Since(now))
-		if filepath.Base(f) == "gpt_long.c0.pickle.zst" {
-			os.WriteFile("/tmp/duck/long.parquet", b.Bytes(), 0o666)
-		}
+	}
+	if len(found) < 30 {
+		t.Fatalf("%d recordings", len(found))
+	}
+	return found
+}
+
+func written(t testing.TB, tr *trace.Trace) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := parquet.Write(&b, tr); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// Whatever is read comes back as it was, from a file and from a data set, and is written the same again.
+func TestRoundTrip(t *testing.T) {
+	for path, tr := range recordings(t) {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			data := written(t, tr)
+			got, err := parquet.Read(bytes.NewReader(data), int64(len(data)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, tr, got)
+			if again := written(t, got); !bytes.Equal(data, again) {
+				t.Errorf("%d bytes, and %d when it is written again", len(data), len(again))
+			}
+			dir := filepath.Join(t.TempDir(), "set")
+			if err := parquet.WriteDataSet(dir, tr, parquet.Key{Name: "run", Value: "a b/c=1"}, parquet.Key{Name: "rank", Value: "3"}); err != nil {
+				t.Fatal(err)
+			}
+			got, err = source.Open(dir, source.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, tr, got)
+			if _, err := os.Stat(filepath.Join(dir, "run=a%20b%2Fc%3D1", "rank=3")); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -39,7 +39,7 @@ func prepare(t *trace.Trace) (description []byte, parts []part, err error) {
 	}
 	d := describe(t)
 	description, err = json.Marshal(d)
-	return description, layout(t, d.OfStacks), err
+	return description, layout(t, d), err
 }
 
 // write writes some of the rows of a trace.

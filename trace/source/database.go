@@ -60,9 +60,9 @@ func readDatabase(r io.Reader, path string) (*trace.Trace, error) {
 
 // spool writes what is left of a stream to a temporary file.
 func spool(r io.Reader) (path string, err error) {
-	f, err := os.CreateTemp("", "vramscope-*.sqlite")
+	f, err := os.CreateTemp("", "vramscope-*.input")
 	if err != nil {
-		return "", fmt.Errorf("a database needs a temporary file: %w", errors.Unwrap(err))
+		return "", fmt.Errorf("it needs a temporary file, being read out of order: %w", errors.Unwrap(err))
 	}
 	_, err = io.Copy(f, r)
 	if e := f.Close(); err == nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/vramscope/vramscope/trace"
 	"github.com/vramscope/vramscope/trace/nsys"
+	"github.com/vramscope/vramscope/trace/parquet"
 	"github.com/vramscope/vramscope/trace/tables"
 )
 
@@ -15,8 +16,11 @@ var folders = [...]tableSource{
 	{name: "Nsight Systems exports (--type parquetdir)", read: nsys.ReadFolder},
 }
 
-// readFolder reads a folder that is one export.
+// readFolder reads a folder that is one export, or one recording of a data set.
 func readFolder(dir string) (*trace.Trace, error) {
+	if t, err := parquet.ReadDataSet(dir); err != trace.ErrUnrecognized {
+		return t, err
+	}
 	f, err := tables.OpenFolder(dir)
 	if err != nil {
 		return nil, err
@@ -36,6 +40,7 @@ func readFolder(dir string) (*trace.Trace, error) {
 	for _, s := range folders {
 		known = append(known, s.name)
 	}
+	known = append(known, "data sets of vramscope convert")
 	what := "is a folder without Parquet tables; give a file in it, or a folder of"
 	switch {
 	case f.Len() > 0:

@@ -21,6 +21,7 @@ import (
 	"github.com/vramscope/vramscope/trace/nsys"
 	"github.com/vramscope/vramscope/trace/nvml"
 	"github.com/vramscope/vramscope/trace/nvprof"
+	"github.com/vramscope/vramscope/trace/parquet"
 	"github.com/vramscope/vramscope/trace/rmm"
 	"github.com/vramscope/vramscope/trace/stalloc"
 	"github.com/vramscope/vramscope/trace/tables"
@@ -96,13 +97,6 @@ func Open(path string, opts Options) (*trace.Trace, error) {
 	if closed := nsys.ClosedByName(path); closed != nil && errors.Is(err, trace.ErrUnrecognized) {
 		return nil, closed
 	}
-	if err == nil {
-		for _, s := range sources {
-			if s.named != nil {
-				s.named(t, filepath.Base(path))
-			}
-		}
-	}
 	return t, err
 }
 
@@ -138,6 +132,16 @@ func read(r io.Reader, size int64, path string, opts Options) (*trace.Trace, err
 		}
 		return t, nil
 	}
+	if isParquet(head) {
+		if packed {
+			path = ""
+		}
+		t, err := readParquet(br, path)
+		if err != nil {
+			return nil, cause("cannot be read", err)
+		}
+		return t, nil
+	}
 	unknown := unrecognized(head)
 	for _, s := range sources {
 		t, err := s.read(br)
@@ -152,6 +156,9 @@ func read(r io.Reader, size int64, path string, opts Options) (*trace.Trace, err
 		}
 		if err != nil {
 			return nil, cause("cannot be read", err)
+		}
+		if s.named != nil && path != "" {
+			s.named(t, filepath.Base(path))
 		}
 		return t, nil
 	}
@@ -187,6 +194,7 @@ func unrecognized(head []byte) error {
 	for _, s := range databases {
 		known = append(known, s.name)
 	}
+	known = append(known, parquet.Format)
 	what := fmt.Sprintf("begins with the bytes % x, like no kind of file known here", head[:min(len(head), 8)])
 	switch {
 	case strings.HasPrefix(string(head), "PK\x03\x04"):

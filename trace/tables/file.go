@@ -4,6 +4,8 @@ import (
 	"io"
 	"math"
 
+	"github.com/parquet-go/parquet-go/format"
+
 	"github.com/vramscope/vramscope/trace"
 )
 
@@ -34,15 +36,33 @@ func (f *File) Close() { f.table.unpack.close() }
 // Metadata is a text in the file's metadata.
 func (f *File) Metadata(key string) (value string, ok bool) { return f.table.pq.Lookup(key) }
 
-// Columns lists the columns that are not lists or structs, in the order of the file.
-func (f *File) Columns() []string {
-	var names []string
-	for _, path := range f.table.pq.Schema().Columns() {
-		if len(path) == 1 {
-			names = append(names, path[0])
+// Kind is what a column of a file has.
+type Kind uint8
+
+// The kinds of columns. Those of other kinds read as zero.
+const (
+	Numbers Kind = iota // integers and truth values
+	Texts
+	Others
+)
+
+// Kinds are the kinds of the columns that are not lists or structs, by name.
+func (f *File) Kinds() map[string]Kind {
+	kinds := map[string]Kind{}
+	for _, l := range f.table.leaves {
+		switch {
+		case l.name == "":
+		case l.list:
+			kinds[l.name] = Others
+		case l.kind == format.Int64, l.kind == format.Int32, l.kind == format.Boolean:
+			kinds[l.name] = Numbers
+		case l.kind == format.ByteArray:
+			kinds[l.name] = Texts
+		default:
+			kinds[l.name] = Others
 		}
 	}
-	return names
+	return kinds
 }
 
 // Rows is the number of rows that the file says it has.

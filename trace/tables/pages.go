@@ -90,6 +90,9 @@ func (c *pageColumn) begin(group int) error {
 		return t.corrupt("a column of lists")
 	}
 	m := meta.Columns[c.leaf].MetaData
+	if m.Type != t.leaves[c.leaf].kind {
+		return t.corrupt("a column of two types")
+	}
 	c.rows = meta.NumRows
 	if c.rows < 0 || c.rows > t.maxRows {
 		return t.corrupt("%d rows", c.rows)

@@ -48,7 +48,11 @@ type parquetTable struct {
 }
 
 // leaf is a column as the schema has it.
-type leaf struct{ optional, unsigned, list bool }
+type leaf struct {
+	name                     string
+	kind                     format.Type
+	optional, unsigned, list bool
+}
 
 // OpenFolder opens a folder. Files that are no Parquet are passed over unless they are named so.
 func OpenFolder(dir string) (*Folder, error) {
@@ -153,6 +157,7 @@ func (t *parquetTable) begin() (err error) {
 				return t.corrupt("%s", errThrift)
 			}
 			t.where[strings.ToLower(path[0])] = i
+			l.name, l.kind = path[0], format.Type(c.Node.Type().Kind())
 			l.optional, l.list = c.MaxDefinitionLevel == 1, c.MaxRepetitionLevel > 0 || c.MaxDefinitionLevel > 1
 			if kind := c.Node.Type().LogicalType(); kind != nil {
 				n, ok := kind.Value.(*format.IntType)
