@@ -12,9 +12,6 @@ import (
 	"github.com/vramscope/vramscope/trace/tables"
 )
 
-// Format is what the tool calls the files that Write writes.
-const Format = "Parquet of vramscope convert"
-
 const again = "copy it again, or convert the recording again"
 
 // Read reads a file that Write wrote.

@@ -21,7 +21,6 @@ import (
 	"github.com/vramscope/vramscope/trace/nsys"
 	"github.com/vramscope/vramscope/trace/nvml"
 	"github.com/vramscope/vramscope/trace/nvprof"
-	"github.com/vramscope/vramscope/trace/parquet"
 	"github.com/vramscope/vramscope/trace/rmm"
 	"github.com/vramscope/vramscope/trace/stalloc"
 	"github.com/vramscope/vramscope/trace/tables"
@@ -194,8 +193,8 @@ func unrecognized(head []byte) error {
 	for _, s := range databases {
 		known = append(known, s.name)
 	}
-	known = append(known, parquet.Format)
-	what := fmt.Sprintf("begins with the bytes % x, like no kind of file known here", head[:min(len(head), 8)])
+	known = append(known, "own Parquet")
+	what := fmt.Sprintf("begins with the bytes % x, like no file known here", head[:min(len(head), 8)])
 	switch {
 	case strings.HasPrefix(string(head), "PK\x03\x04"):
 		what = "is a zip archive (a checkpoint of torch.save?), not a recording of memory"
