@@ -41,6 +41,8 @@ type Player struct {
 	Seed       uint64
 	// Each is called after each event. May be nil.
 	Each func(event int, e *trace.Event)
+	// Stop is asked before each event whether to end there. May be nil.
+	Stop func() bool
 
 	run   Run
 	acts  []Act
@@ -72,7 +74,7 @@ func (p *Player) Play() Run {
 	p.run.Completed = true
 	p.run.Ended = events.Len()
 	for i, e := range events.All() {
-		if !p.step(i, e) {
+		if p.Stop != nil && p.Stop() || !p.step(i, e) {
 			p.run.Completed, p.run.Ended = false, i
 			break
 		}
