@@ -148,7 +148,7 @@ func (r *Replays) WriteText(w io.Writer, style Style) error {
 		recorded = Bytes(r.Recorded) + " reserved, " + recorded
 	}
 	p.line("%s", p.bold(fmt.Sprintf("%s · device %d · %s · recorded peak %s", filepath.Base(r.File), r.Device, plural(r.Events, "event"), recorded)))
-	p.line("%s", r.under())
+	p.line("%s", r.Under())
 	r.edits(p)
 	p.line("")
 	t := table.NewWriter()
@@ -165,8 +165,8 @@ func (r *Replays) WriteText(w io.Writer, style Style) error {
 	t.SetColumnConfigs(rightAligned(2, 6))
 	for _, x := range r.Runs {
 		s := x.Stats
-		row := table.Row{r.label(x), Bytes(s.Reserved.Peak), showRange(x.Prediction), percent(s.Reserved.Peak-live, live),
-			Count(int(s.DeviceAllocs + s.DeviceFrees)), Count(int(s.Retries)), r.finishes(x)}
+		row := table.Row{r.Label(x), Bytes(s.Reserved.Peak), showRange(x.Prediction), percent(s.Reserved.Peak-live, live),
+			Count(int(s.DeviceAllocs + s.DeviceFrees)), Count(int(s.Retries)), r.Finishes(x)}
 		if x.Unedited != nil {
 			row = append(row, unedited(x))
 		}
@@ -183,8 +183,8 @@ func (r *Replays) WriteText(w io.Writer, style Style) error {
 	return p.err
 }
 
-// label names a run: a setting of PyTorch's allocator, or another allocator.
-func (r *Replays) label(x ReplayRun) string {
+// Label names a run: a setting of PyTorch's allocator, or another allocator.
+func (r *Replays) Label(x ReplayRun) string {
 	switch {
 	case x.Allocator != simulate.Caching:
 		return x.Allocator
@@ -202,7 +202,8 @@ func rightAligned(from, to int) []table.ColumnConfig {
 	return out
 }
 
-func (r *Replays) under() string {
+// Under says in how much memory the requests were replayed.
+func (r *Replays) Under() string {
 	switch {
 	case r.Limit >= 0 && r.Memory > 0:
 		return fmt.Sprintf("Replayed in %s of device memory, %s of it allowed to the process.", Bytes(r.Memory), Bytes(r.Limit))
@@ -221,7 +222,8 @@ func showRange(p simulate.Prediction) string {
 	return Bytes(p.Low) + " – " + Bytes(p.High)
 }
 
-func (r *Replays) finishes(x ReplayRun) string {
+// Finishes says whether a run gets to its end.
+func (r *Replays) Finishes(x ReplayRun) string {
 	o := x.FirstOOM
 	switch {
 	case o == nil:
@@ -232,7 +234,8 @@ func (r *Replays) finishes(x ReplayRun) string {
 	return fmt.Sprintf("no: event %s, %s more with %s reserved", Count(r.event(o.Event)), Bytes(o.Requested), Bytes(o.Reserved))
 }
 
-func (r *Replays) notes(p *page) {
+// Mind is what a reader of the figures must know.
+func (r *Replays) Mind() []string {
 	var notes []string
 	f := r.Follow
 	if !f.Score.Exact() {
@@ -259,7 +262,11 @@ func (r *Replays) notes(p *page) {
 			}
 		}
 	}
-	for i, n := range notes {
+	return notes
+}
+
+func (r *Replays) notes(p *page) {
+	for i, n := range r.Mind() {
 		if i == 0 {
 			p.line("")
 		}

@@ -20,7 +20,9 @@ func (a *Allocator) Layout(f func(Placed)) {
 		x := Placed{Addr: b.addr, Size: b.size, Requested: b.requested, Free: b.state == free,
 			Pending: b.state == pendingFree, Whole: b.whole(), Expandable: b.expandable(),
 			First: b.prev == 0, Pool: a.pools[b.pool].id, Small: a.pools[b.pool].small, Stream: b.stream}
-		if !x.Free {
+		if x.Free {
+			x.Spare, x.SpareSize = a.spare(b)
+		} else {
 			x.Number = b.number
 		}
 		f(x)
@@ -41,6 +43,16 @@ type Placed struct {
 	Whole      bool // alone in its segment
 	Expandable bool
 	Small      bool
+	Spare      uint64 // where what a flush would give back of a free block begins
+	SpareSize  int64  // bytes of it, 0 if a flush would leave all
+}
+
+// spare is what a flush would give back of a free block.
+func (a *Allocator) spare(b *block) (addr uint64, size int64) {
+	if b.expandable() {
+		return a.reserved[b.segment].wholePages(b.addr, b.size)
+	}
+	return b.addr, a.releasable(b)
 }
 
 // Len is the number of blocks, of any state, that looking at all of them means.
