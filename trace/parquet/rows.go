@@ -40,14 +40,49 @@ func (s *sheet) part(p part) {
 	}
 }
 
-func (s *sheet) owner(d *trace.Device) {
+// ofDevice are the values that a device's rows have again and again.
+type ofDevice struct {
+	*trace.Device
+	index, memory parquet.Value
+	streams       []parquet.Value // handles
+	pools         []parquet.Value // names
+}
+
+func (s *sheet) ofDevice(d *trace.Device) *ofDevice {
+	if s.device != nil && s.device.Device == d {
+		return s.device
+	}
+	o := &ofDevice{Device: d, index: intValue(int64(d.Index))}
 	for i := range s.trace.Beside {
 		if d == &s.trace.Beside[i] {
-			s.text(colMemory, d.Name)
-			return
+			o.index, o.memory = parquet.Value{}, textValue(d.Name)
 		}
 	}
-	s.int(colDevice, int64(d.Index))
+	for _, h := range d.Streams {
+		o.streams = append(o.streams, intValue(int64(h)))
+	}
+	for i := range d.Pools {
+		o.pools = append(o.pools, textValue(poolName(d, i)))
+	}
+	s.device = o
+	return o
+}
+
+// poolName is what people call a pool.
+func poolName(d *trace.Device, i int) string {
+	if i < len(d.PoolInfo) && d.PoolInfo[i].Name != "" {
+		return d.PoolInfo[i].Name
+	}
+	p := d.Pools[i]
+	if p == (trace.Pool{}) {
+		return "default"
+	}
+	return fmt.Sprintf("(%d,%d)", p[0], p[1])
+}
+
+func (s *sheet) owner(d *ofDevice) {
+	s.set(colDevice, d.index)
+	s.set(colMemory, d.memory)
 }
 
 func (s *sheet) stack(id trace.StackID) {
@@ -56,38 +91,37 @@ func (s *sheet) stack(id trace.StackID) {
 	}
 }
 
-func (s *sheet) streamAndPool(d *trace.Device, stream trace.StreamID, pool trace.PoolID) {
-	s.int(colStreamID, int64(stream))
-	if int(stream) < len(d.Streams) {
-		s.int(colStream, int64(d.Streams[stream]))
-	}
-	if pool != trace.PoolUnknown {
-		s.int(colPoolID, int64(pool))
-		s.text(colPool, poolName(d, pool))
+func (s *sheet) stream(d *ofDevice, id trace.StreamID) {
+	s.int(colStreamID, int64(id))
+	if int(id) < len(d.streams) {
+		s.set(colStream, d.streams[id])
 	}
 }
 
-// poolName is what people call a pool.
-func poolName(d *trace.Device, id trace.PoolID) string {
-	if int(id) < len(d.PoolInfo) && d.PoolInfo[id].Name != "" {
-		return d.PoolInfo[id].Name
+func (s *sheet) pool(d *ofDevice, id trace.PoolID) {
+	if id != trace.PoolUnknown {
+		s.int(colPoolID, int64(id))
+		s.poolName(d, id)
 	}
-	if int(id) >= len(d.Pools) {
-		return ""
-	}
-	p := d.Pools[id]
-	if p == (trace.Pool{}) {
-		return "default"
-	}
-	return fmt.Sprintf("(%d,%d)", p[0], p[1])
 }
 
-func (s *sheet) events(d *trace.Device) {
+func (s *sheet) poolName(d *ofDevice, id trace.PoolID) {
+	if int(id) < len(d.pools) {
+		s.set(colPool, d.pools[id])
+	}
+}
+
+func (s *sheet) events(device *trace.Device) {
+	var ops [trace.OpSnapshot + 1]parquet.Value
+	for i := range ops {
+		ops[i] = textValue(trace.Op(i).String())
+	}
+	d := s.ofDevice(device)
 	for i, e := range d.Events.All() {
 		s.owner(d)
 		s.int(colEvent, int64(i))
 		s.int(colTime, int64(e.Time))
-		s.text(colOp, e.Op.String())
+		s.set(colOp, ops[e.Op])
 		switch {
 		case e.Op != trace.OpOOM:
 			s.int(colAddress, int64(e.Addr))
@@ -99,43 +133,48 @@ func (s *sheet) events(d *trace.Device) {
 			s.int(colBlock, int64(e.Block))
 		}
 		s.stack(e.Stack)
-		s.streamAndPool(d, e.Stream, e.Pool)
+		s.stream(d, e.Stream)
+		s.pool(d, e.Pool)
 		s.end()
 	}
 }
 
-func (s *sheet) moment(p part) {
-	s.owner(p.device)
+// moment begins a row of a state.
+func (s *sheet) moment(p part) *ofDevice {
+	d := s.ofDevice(p.device)
+	s.owner(d)
 	if p.state == &p.device.Initial {
 		s.text(colMoment, momentStart)
 	} else {
 		s.text(colMoment, momentEnd)
 	}
+	return d
 }
 
 func (s *sheet) segment(p part, x *trace.Segment) {
-	s.moment(p)
+	d := s.moment(p)
 	s.int(colAddress, int64(x.Addr))
 	s.int(colSize, x.Size)
-	s.streamAndPool(p.device, x.Stream, x.Pool)
+	s.stream(d, x.Stream)
+	s.pool(d, x.Pool)
 	switch {
 	case x.KindKnown && x.Small:
 		s.text(colClass, classSmall)
 	case x.KindKnown:
 		s.text(colClass, classLarge)
 	}
-	s.set(colExpandable, parquet.BooleanValue(x.Expandable))
+	s.set(colExpandable, parquet.BooleanValue(x.Expandable).Level(0, 1, 0))
 	s.stack(x.Stack)
 	s.end()
 }
 
 func (s *sheet) block(p part, b *trace.Block) {
-	s.moment(p)
+	d := s.moment(p)
 	if b.ID != trace.NoBlock {
 		s.int(colBlock, int64(b.ID))
 	}
 	s.text(colState, stateNames[b.State])
-	s.streamAndPool(p.device, b.Stream, trace.PoolUnknown)
+	s.stream(d, b.Stream)
 	s.int(colAddress, int64(b.Addr))
 	if b.Size != 0 {
 		s.int(colSize, b.Size)
@@ -143,9 +182,7 @@ func (s *sheet) block(p part, b *trace.Block) {
 	s.int(colRequested, b.Requested)
 	if x := segmentAt(p.state.Segments, b.Addr); x != nil {
 		s.int(colSegment, int64(x.Addr))
-		if x.Pool != trace.PoolUnknown {
-			s.text(colPool, poolName(p.device, x.Pool))
-		}
+		s.poolName(d, x.Pool)
 	}
 	s.stack(b.Stack)
 	s.end()
@@ -186,7 +223,7 @@ func (s *sheet) allFrames() {
 	texts := make([][2]parquet.Value, stacks.NumFrames())
 	for i := range texts {
 		f := stacks.Frame(trace.FrameID(i))
-		texts[i] = [2]parquet.Value{parquet.ValueOf(escape(f.File)), parquet.ValueOf(escape(f.Func))}
+		texts[i] = [2]parquet.Value{textValue(f.File), textValue(f.Func)}
 	}
 	frame := func(id trace.FrameID) {
 		s.int(colFrame, int64(id))
@@ -218,7 +255,7 @@ func (s *sheet) marker(m *trace.Marker) {
 }
 
 func (s *sheet) sample(p part, x *trace.Point) {
-	s.owner(p.device)
+	s.owner(s.ofDevice(p.device))
 	s.int(colTime, int64(x.Time))
 	s.int(colSeries, int64(p.number))
 	s.text(colQuantity, p.series.Quantity.String())

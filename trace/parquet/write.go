@@ -75,13 +75,12 @@ type sheet struct {
 	trace   *trace.Trace
 	file    *parquet.Writer
 	columns [numColumns]*parquet.ColumnWriter // record may be missing
-	at      [numColumns]int                   // places of the columns in the file
 	batch   [numColumns][]parquet.Value
 	rows    int // of the batch
 	inGroup int
 	record  parquet.Value
 	nulls   []parquet.Value
-	frames  [][2]parquet.Value // files and functions by frame
+	device  *ofDevice // that of the last row that had one
 	err     error
 }
 
@@ -97,8 +96,7 @@ func newSheet(w io.Writer, t *trace.Trace, description []byte, several bool) *sh
 	writers := s.file.ColumnWriters()
 	first := len(writers) - int(colRecord)
 	for c := range colRecord {
-		s.at[c] = int(c) + first
-		s.columns[c] = writers[s.at[c]]
+		s.columns[c] = writers[int(c)+first]
 	}
 	if several {
 		s.columns[colRecord] = writers[0]
@@ -110,22 +108,24 @@ func newSheet(w io.Writer, t *trace.Trace, description []byte, several bool) *sh
 func (s *sheet) set(c column, v parquet.Value) {
 	b := s.batch[c]
 	for len(b) < s.rows {
-		b = append(b, parquet.NullValue().Level(0, 0, s.at[c]))
+		b = append(b, parquet.Value{})
 	}
-	level := 1
-	if c == colRecord {
-		level = 0
-	}
-	s.batch[c] = append(b, v.Level(0, level, s.at[c]))
+	s.batch[c] = append(b, v)
 }
 
-func (s *sheet) int(c column, v int64) { s.set(c, parquet.Int64Value(v)) }
+func (s *sheet) int(c column, v int64) { s.set(c, intValue(v)) }
 
-// text leaves the column null where there is no text.
-func (s *sheet) text(c column, v string) {
-	if v != "" {
-		s.set(c, parquet.ValueOf(escape(v)))
+func (s *sheet) text(c column, v string) { s.set(c, textValue(v)) }
+
+// intValue is a number in a column that may be null. The column itself knows its place in the file.
+func intValue(v int64) parquet.Value { return parquet.Int64Value(v).Level(0, 1, 0) }
+
+// textValue is a text in a column that may be null: null if there is none.
+func textValue(v string) parquet.Value {
+	if v == "" {
+		return parquet.Value{}
 	}
+	return parquet.ValueOf(escape(v)).Level(0, 1, 0)
 }
 
 // end ends the row.
@@ -150,10 +150,10 @@ func (s *sheet) flush() {
 			continue
 		}
 		if len(values) == 0 {
-			values = s.nulls[:0]
+			values = s.nulls[:s.rows]
 		}
 		for len(values) < s.rows {
-			values = append(values, parquet.NullValue().Level(0, 0, s.at[c]))
+			values = append(values, parquet.Value{})
 		}
 		_, s.err = w.WriteRowValues(values)
 	}

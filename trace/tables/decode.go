@@ -81,7 +81,7 @@ func (u *unpacker) close() {
 }
 
 // runs decodes n numbers of a width in bits from runs and packed groups, and gives what is behind the last one.
-func runs(out []uint32, n, width int, data []byte) ([]uint32, error) {
+func runs[T uint8 | uint32](out []T, n, width int, data []byte) ([]T, error) {
 	out = out[:0]
 	if width > 32 {
 		return out, errPage
@@ -106,7 +106,7 @@ func runs(out []uint32, n, width int, data []byte) ([]uint32, error) {
 				return out, errPage
 			}
 			for range min(head>>1, uint64(n-len(out))) {
-				out = append(out, v)
+				out = append(out, T(v))
 			}
 			continue
 		}
@@ -128,18 +128,9 @@ func runs(out []uint32, n, width int, data []byte) ([]uint32, error) {
 }
 
 // bits unpacks numbers of a width in bits, the lowest bit first. There are enough.
-func bits(out []uint32, n, width int, data []byte) []uint32 {
-	mask := uint64(1)<<width - 1
-	have, acc := 0, uint64(0)
-	for range n {
-		for have < width {
-			acc |= uint64(data[0]) << have
-			data = data[1:]
-			have += 8
-		}
-		out = append(out, uint32(acc&mask))
-		acc >>= width
-		have -= width
+func bits[T uint8 | uint32](out []T, n, width int, data []byte) []T {
+	for at := range n {
+		out = append(out, T(bitsAt(data, at*width, width)))
 	}
 	return out
 }

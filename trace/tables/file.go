@@ -10,7 +10,10 @@ import (
 )
 
 // File is one Parquet file, read row group by row group.
-type File struct{ table parquetTable }
+type File struct {
+	table   parquetTable
+	columns map[int]*pageColumn // by leaf: they keep their memory from group to group
+}
 
 // IsParquet says whether a file that begins so is a Parquet file.
 func IsParquet(head []byte) bool { return len(head) >= 4 && string(head[:4]) == "PAR1" }
@@ -23,7 +26,8 @@ const (
 
 // OpenFile opens a Parquet file of size bytes. again says what to do with one that is damaged.
 func OpenFile(r io.ReaderAt, size int64, again string) (*File, error) {
-	f := &File{parquetTable{file: r, size: size, maxFooter: maxFileFooter, maxRows: freeRows + timesRows*min(size, math.MaxInt64>>8)}}
+	f := &File{columns: map[int]*pageColumn{},
+		table: parquetTable{file: r, size: size, maxFooter: maxFileFooter, maxRows: freeRows + timesRows*min(size, math.MaxInt64>>8)}}
 	f.table.broken = func(what string) error {
 		return trace.Corrupt(-1, "the Parquet file is damaged or cut off (%s); %s", what, again)
 	}
@@ -81,6 +85,14 @@ func (f *File) Groups() []int64 {
 func (f *File) ScanGroup(group int, columns []string, each func(Row) error) (err error) {
 	defer f.table.rescue(&err)
 	row := f.table.row(columns)
-	defer row.release()
+	for i, c := range row.columns {
+		switch {
+		case c == nil:
+		case f.columns[c.leaf] != nil:
+			row.columns[i] = f.columns[c.leaf]
+		default:
+			f.columns[c.leaf] = c
+		}
+	}
 	return f.table.scanGroup(group, row, each)
 }

@@ -75,7 +75,7 @@ type pageColumn struct {
 	null   []bool
 	ints   []int64  // of a column of numbers
 	texts  [][]byte // of a column of texts
-	levels []uint32
+	levels []uint8  // 0 for null
 	index  []uint32
 }
 
