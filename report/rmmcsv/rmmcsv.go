@@ -100,9 +100,15 @@ func (l *log) before() {
 	}
 }
 
+// nowhere is where no device has memory: blocks lie there of which alone the recording has no address.
+const nowhere = 1 << 60
+
 func (l *log) pointer(addr uint64, id trace.BlockID) uint64 {
-	if l.rows.MadeUp {
-		return (uint64(id) + 1) * unit
+	switch number := (uint64(id) + 1) * unit; {
+	case l.rows.MadeUp:
+		return number
+	case addr == 0:
+		return nowhere + number
 	}
 	return addr
 }
