@@ -55,6 +55,9 @@ func readProfile(r io.Reader) (*trace.Trace, error) {
 	count, space := -1, -1
 	for i, t := range p.SampleType {
 		switch {
+		case t.Type == "peak_space" || t.Type == "end_space":
+			return nil, &trace.SyntaxError{Offset: -1, Err: trace.ErrUnrecognized,
+				Msg: "is what vramscope convert wrote for pprof, and less than the recording that it was made of; give that one"}
 		case t.Type == "allocations" && t.Unit == "count":
 			count = i
 		case t.Type == "space" && t.Unit == "bytes":

@@ -20,6 +20,9 @@ func Read(r *bufio.Reader) (*trace.Trace, error) {
 	head = bytes.TrimPrefix(head, []byte("\xef\xbb\xbf"))
 	head = bytes.TrimLeft(head, " \t\r\n")
 	switch {
+	case bytes.HasPrefix(head, []byte(converted)):
+		return nil, &trace.SyntaxError{Offset: -1, Err: trace.ErrUnrecognized,
+			Msg: "is what vramscope convert wrote for Perfetto, and less than the recording that it was made of; give that one"}
 	case isRaw(head):
 		return readRaw(r)
 	case isColumns(head):
@@ -46,6 +49,9 @@ func isChrome(head []byte) bool {
 	first := bytes.TrimLeft(head[1:], " \t\r\n")
 	return bytes.HasPrefix(first, []byte("{")) && bytes.Contains(first, []byte(`"ph"`)) && bytes.Contains(first, []byte(`"ts"`))
 }
+
+// converted is how files begin that were made for viewers of what is read here.
+const converted = `{"displayTimeUnit":"ms","otherData":{"producer":"vramscope convert"`
 
 const snapshotHow = "torch.cuda.memory._record_memory_history(max_entries=1000000) before the run and " +
 	"torch.cuda.memory._dump_snapshot('run.pickle') after it"
