@@ -26,7 +26,7 @@ const (
 	encodingDictionary      = 8
 )
 
-var errPage = errors.New("a page that ends too early")
+var errPage = errors.New("a page that is shorter or longer than it says")
 
 // unpacker unpacks pages.
 type unpacker struct{ zstd *zstd.Decoder }
@@ -64,7 +64,11 @@ func (u *unpacker) unpack(codec format.CompressionCodec, packed, out []byte, n i
 			return nil, e
 		}
 		out = out[:n]
-		_, err = io.ReadFull(z, out)
+		if _, err = io.ReadFull(z, out); err == nil {
+			if more, _ := z.Read(make([]byte, 1)); more > 0 {
+				err = errPage
+			}
+		}
 	default:
 		return nil, fmt.Errorf("it is packed with %s, which is not read here", codec)
 	}

@@ -187,13 +187,18 @@ func (c *pageColumn) hold(of *int64, bytes int64) error {
 }
 
 // valueBytes is what a value takes in memory beside what it takes in the page.
-const valueBytes = 32
+func (c *pageColumn) valueBytes() int64 {
+	if c.kind == format.ByteArray {
+		return 32
+	}
+	return 16
+}
 
 func (c *pageColumn) readDictionary(h pageHeader) (err error) {
 	if h.encoding != encodingPlain && h.encoding != encodingPlainDictionary || h.values > h.uncompressed {
 		return errors.New("a dictionary that makes no sense")
 	}
-	if err := c.hold(&c.heldDictionary, h.uncompressed+h.values*valueBytes); err != nil {
+	if err := c.hold(&c.heldDictionary, h.uncompressed+h.values*c.valueBytes()); err != nil {
 		return err
 	}
 	if c.dictionaryPage, err = c.table.unpack.unpack(c.codec, c.packed, c.dictionaryPage, int(h.uncompressed)); err != nil {
@@ -212,7 +217,7 @@ func (c *pageColumn) readData(h pageHeader) error {
 		return errors.New("more values than rows")
 	}
 	c.rows -= h.values
-	if err := c.hold(&c.held, h.uncompressed+h.values*valueBytes); err != nil {
+	if err := c.hold(&c.held, h.uncompressed+h.values*c.valueBytes()); err != nil {
 		return err
 	}
 	levels, values, err := c.partsOfPage(h)

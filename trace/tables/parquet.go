@@ -22,7 +22,7 @@ const (
 
 	// Pages that are open at the same time, a page of each column, may take this much memory whatever the size of
 	// the file, and this many times its size.
-	freeHeld  = 64 << 20
+	freeHeld  = 128 << 20
 	timesHeld = 16
 )
 
