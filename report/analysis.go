@@ -146,7 +146,7 @@ func analyzeDevice(t *trace.Trace, dev *trace.Device, cfg config.Config, o Optio
 		return withoutEvents(dev)
 	}
 	p := peaks{dev: dev, each: o.Each, held: countedBy(dev), from: o.From, to: o.To, allocated: moment{event: -1}, reserved: moment{event: -1},
-		uses: newUses(dev.Events.Len()), limit: o.Limit}
+		uses: newUses(&dev.Events), limit: o.Limit}
 	if o.To <= 0 {
 		p.to = dev.Events.Len()
 	}

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/vramscope/vramscope/allocators"
 	"github.com/vramscope/vramscope/simulate"
@@ -34,16 +35,30 @@ const (
 	MarkOOM
 )
 
+// String is what programs know the marks by, joined by a plus.
+func (m Mark) String() string {
+	var names []string
+	for i, name := range []string{"peak_allocated", "peak_reserved", "oom"} {
+		if m>>i&1 != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, "+")
+}
+
 const (
-	useBuckets   = 256 // parts of a recording of which the points with the most and the least in use are kept
+	useBuckets   = 256 // parts of a recording, of its events and of its time, of which the most and the least in use are kept
 	mostMarkOOMs = 64
 )
 
-// uses folds what was in use over time into a bounded number of points. Of each of so many equal parts of the events it
-// keeps those after which the most and the least was allocated, so that no peak is lost however long a recording is.
+// uses folds what was in use over time into a bounded number of points. It cuts a recording into so many equal parts by
+// its events and as many by its time, and of what lies between two cuts it keeps the points after which the most and the
+// least was allocated: no peak is lost however long a recording is, nor what happens in little of its time, or seldom.
 type uses struct {
-	width     int // events in a bucket
-	bucket    int
+	width     int        // events in a bucket
+	start     trace.Time // of the first event
+	duration  trace.Time // of a bucket
+	bucket    [2]int     // by event and by time
 	low, high UsePoint
 	some      bool
 	points    []UsePoint
@@ -51,7 +66,15 @@ type uses struct {
 	failures  int
 }
 
-func newUses(events int) *uses { return &uses{width: max(1, (events+useBuckets-1)/useBuckets)} }
+func newUses(events *trace.Events) *uses {
+	n := events.Len()
+	u := &uses{width: max(1, (n+useBuckets-1)/useBuckets), duration: 1}
+	if n > 0 {
+		u.start = events.At(0).Time
+		u.duration = max(1, (events.At(n-1).Time-u.start)/useBuckets)
+	}
+	return u
+}
 
 // pointOf is the point after an event.
 func pointOf(i int, e *trace.Event, now *simulate.Now) UsePoint {
@@ -64,7 +87,10 @@ func pointOf(i int, e *trace.Event, now *simulate.Now) UsePoint {
 
 // add looks at an event. In the middle of a request the model is ahead of the recording: there is nothing to see.
 func (u *uses) add(i int, e *trace.Event, now *simulate.Now) {
-	if at := i / u.width; at != u.bucket {
+	at := u.bucket
+	at[0] = i / u.width
+	at[1] = max(at[1], min(int((e.Time-u.start)/u.duration), useBuckets)) // threads may note their events late
+	if at != u.bucket {
 		u.settle()
 		u.bucket = at
 	}
