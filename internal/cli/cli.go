@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/vramscope/vramscope/allocators/driver/cuda"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/trace"
 	"github.com/vramscope/vramscope/trace/source"
@@ -29,6 +30,12 @@ var version = "unknown"
 
 // errFailed is a check that failed and has said so on standard output.
 var errFailed = errors.New("check failed")
+
+// exitStatus is an exit code that is not of this program's own: a signal's, or another program's. All has been
+// said.
+type exitStatus int
+
+func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
 // usageError is a command line that makes no sense.
 type usageError struct{ error }
@@ -64,6 +71,9 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if errors.Is(err, errFailed) {
 		return exitFailed
 	}
+	if code := exitStatus(0); errors.As(err, &code) {
+		return int(code)
+	}
 	fmt.Fprintf(stderr, "vramscope: %s\n", oneLine(err.Error()))
 	var in *inputError
 	switch {
@@ -71,6 +81,8 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return exitCorrupt
 	case errors.As(err, new(*os.PathError)), errors.As(err, new(outputError)):
 		return exitCorrupt
+	case errors.As(err, new(*cuda.Missing)), errors.As(err, new(*cuda.Error)):
+		return exitMissing
 	}
 	return exitUsage
 }
@@ -101,7 +113,7 @@ func newRoot(e *env) *cobra.Command {
 		return usageError{fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
 	})
 	root.PersistentFlags().BoolVar(&e.redact, "redact", false, "leave folders of files, and what else tells whose a recording is, out of results")
-	root.AddCommand(newInfo(e), newAnalyze(e), newVerify(e), newReplay(e), newFit(e), newTune(e), newOOM(e), newLintConf(e), newDiff(e), newCheck(e), newConvert(e), newFleet(e))
+	root.AddCommand(newInfo(e), newAnalyze(e), newVerify(e), newReplay(e), newFit(e), newTune(e), newOOM(e), newLintConf(e), newDiff(e), newCheck(e), newConvert(e), newFleet(e), newGPU(e))
 	return root
 }
 

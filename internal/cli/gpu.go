@@ -1,0 +1,302 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/vramscope/vramscope/allocators/caching/config"
+	"github.com/vramscope/vramscope/allocators/driver/cuda"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/simulate"
+	"github.com/vramscope/vramscope/simulate/gpu"
+)
+
+func newGPU(e *env) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "gpu info|replay|cost",
+		Short: "A real GPU: what is here, the same events against the real driver, what its calls cost",
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("there is no gpu %s: there are info, replay and cost", args[0])}
+			}
+			return c.Help()
+		},
+	}
+	c.AddCommand(newGPUInfo(e), newGPUReplay(e), newGPUCost(e))
+	return c
+}
+
+func newGPUInfo(e *env) *cobra.Command {
+	var out output
+	c := &cobra.Command{
+		Use:   "info",
+		Short: "The CUDA driver and the devices that are here, and what they can do",
+		Long: `The CUDA driver and its devices: memory, virtual memory, stream-ordered pools. A context is
+made on each device for a moment, as any program that uses it has one: what is free is
+what is left beside it.`,
+		Args: noFiles,
+		RunE: func(_ *cobra.Command, _ []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			g, err := lookAtGPUs()
+			if err != nil {
+				return err
+			}
+			return out.result(e.stdout, g, 0)
+		},
+	}
+	out.flags(c)
+	return c
+}
+
+func lookAtGPUs() (*report.GPUs, error) {
+	lib, err := cuda.Load()
+	if err != nil {
+		return nil, err
+	}
+	defer lib.Close()
+	g := &report.GPUs{Release: driverRelease()}
+	if g.Version, err = lib.Version(); err != nil {
+		return nil, err
+	}
+	devices, err := lib.Devices()
+	if err != nil {
+		return nil, err
+	}
+	for _, info := range devices {
+		x := report.GPU{Info: info}
+		d, err := lib.Open(info.Index)
+		if err == nil {
+			x.Free, _, err = d.Memory()
+			err = errors.Join(err, d.Close())
+		}
+		if err != nil {
+			return nil, fmt.Errorf("device %d: %w", info.Index, err)
+		}
+		g.Devices = append(g.Devices, x)
+	}
+	return g, nil
+}
+
+// driverRelease is the version of the kernel's driver, as its file says it: the first word that is a number with
+// points in it.
+func driverRelease() string {
+	text, err := os.ReadFile("/proc/driver/nvidia/version")
+	if err != nil {
+		return ""
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	for _, w := range strings.Fields(line) {
+		if strings.Contains(w, ".") && strings.Trim(w, "0123456789.") == "" {
+			return w
+		}
+	}
+	return ""
+}
+
+func newGPUReplay(e *env) *cobra.Command {
+	var (
+		out              output
+		room             roomFlags
+		mode, conf       string
+		device, recorded int
+		touch            bool
+	)
+	var modes strings.Builder
+	for _, m := range gpu.Modes() {
+		fmt.Fprintf(&modes, "  %-12s%s\n", m.Mode, m.What)
+	}
+	c := &cobra.Command{
+		Use:   "replay FILE",
+		Short: "The requests of a recording against the real driver, held against the simulation",
+		Long: `Makes the requests of a recording on a real GPU and says what its driver did, how long it
+took, and where it did something else than the simulation under the same settings says.
+No program runs: the events are those of the recording, one after the other.
+
+` + modes.String() + `
+What was taken is given back in the end, also after an interruption or when memory runs out.`,
+		Args: oneFile,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := out.check(args...); err != nil {
+				return err
+			}
+			if !slices.ContainsFunc(gpu.Modes(), func(m gpu.ModeHelp) bool { return string(m.Mode) == mode }) {
+				return usageError{fmt.Errorf("--mode %s: there are cudamalloc, pool, caching and expandable", mode)}
+			}
+			if decides := mode == string(gpu.Caching) || mode == string(gpu.Expandable); !decides && (conf != "" || room.limit.set) {
+				return usageError{fmt.Errorf("--conf and --limit are of PyTorch's allocator, which --mode %s does without", mode)}
+			}
+			o := gpu.Options{Mode: gpu.Mode(mode), Limit: room.limit.or(-1), Memory: room.memory.or(0), Touch: touch}
+			var text *string
+			if c.Flags().Changed("conf") {
+				specs, err := parseConfs([]string{conf})
+				if err != nil {
+					return err
+				}
+				o.Config, text = specs[0].Config, &conf
+			}
+			dev, closeAll, err := openGPU(device)
+			if err != nil {
+				return err
+			}
+			defer closeAll()
+			r, code, err := replayOnGPU(e, out.quiet, args[0], recorded, dev, o, text, room.before())
+			if r == nil {
+				return err
+			}
+			if e := out.result(e.stdout, r, 0); e != nil {
+				return e
+			}
+			return errors.Join(err, code)
+		},
+	}
+	out.flags(c)
+	f := c.Flags()
+	f.StringVar(&mode, "mode", string(gpu.Caching), "who serves the requests, see above")
+	f.StringVar(&conf, "conf", "", "settings as in PYTORCH_CUDA_ALLOC_CONF, instead of the recording's own")
+	f.Var(&room.limit, "limit", "what the process may reserve at most (its memory fraction, in bytes)")
+	f.Var(&room.memory, "memory", "what may be taken on the GPU at most (default nine tenths of what is free)")
+	f.Var(&room.recorded, "recorded-limit", "what the process could reserve when it was recorded, if that is not --limit")
+	f.Var(newDevice(&device), "device", "the GPU to use, not the first")
+	f.Var(newDevice(&recorded), "recorded-device", "this device of the recording, not the first that has events")
+	f.BoolVar(&touch, "touch", false, "write to each allocation, so that memory counts that the device gives only when it is used")
+	return c
+}
+
+// openGPU opens a device, the first if its number is negative.
+func openGPU(device int) (*cuda.Device, func() error, error) {
+	lib, err := cuda.Load()
+	if err != nil {
+		return nil, nil, err
+	}
+	dev, err := lib.Open(max(device, 0))
+	if err != nil {
+		lib.Close()
+		return nil, nil, err
+	}
+	return dev, func() error {
+		err := dev.Close()
+		lib.Close()
+		return err
+	}, nil
+}
+
+// replayOnGPU replays a file. If it is interrupted, code is the exit code of the signal, and there is still a
+// result.
+func replayOnGPU(e *env, quiet bool, file string, recorded int, dev *cuda.Device, o gpu.Options, conf *string, limit int64) (r *report.GPUReplay, code, err error) {
+	t, err := e.open(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := pickReplayable(t, recorded)
+	if err != nil {
+		return nil, nil, &inputError{file, err}
+	}
+	cfg, _ := simulate.SettingsOf(t, config.DefaultVersion)
+	follow := simulate.Follow(d, cfg, simulate.FollowOptions{Limit: limit})
+	if conf == nil {
+		o.Config = follow.Config
+	}
+	bar := newBar(e.stderr, quiet, "replaying")
+	o.Each = bar.show
+	ctx, stop := untilSignal()
+	res, err := gpu.Replay(ctx, follow.Requests, dev, o)
+	code = stop()
+	bar.clear()
+	if res == nil {
+		return nil, nil, err
+	}
+	r = &report.GPUReplay{File: e.label(file), Events: d.Events.Len(), Limit: o.Limit, Result: res, Notes: follow.Score.Assumed}
+	if o.Mode == gpu.Expandable {
+		o.Config.Expandable = true
+	}
+	if r.Conf = o.Config.String(); conf != nil && o.Mode != gpu.Expandable {
+		r.Conf = *conf
+	}
+	if follow.Truncated {
+		r.Notes = append(r.Notes, "the recording begins in the middle of a run: blocks older than it were asked for first")
+	}
+	return r, code, err
+}
+
+// untilSignal gives a context that ends at the first signal to end. A second one ends the program. stop gives the exit
+// code of the signal, nil if there was none.
+func untilSignal() (ctx context.Context, stop func() error) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		select {
+		case s := <-signals:
+			signal.Stop(signals)
+			cancel()
+			if n, ok := s.(syscall.Signal); ok {
+				done <- exitStatus(128 + int(n))
+				return
+			}
+			done <- exitStatus(exitFailed)
+		case <-ctx.Done():
+			done <- nil
+		}
+	}()
+	return ctx, func() error {
+		signal.Stop(signals)
+		cancel()
+		return <-done
+	}
+}
+
+func newGPUCost(e *env) *cobra.Command {
+	var (
+		out    output
+		memory sizeFlag
+		device int
+	)
+	c := &cobra.Command{
+		Use:   "cost",
+		Short: "How long cudaMalloc, cudaFree, and mapping and unmapping take here, by size",
+		Args:  noFiles,
+		RunE: func(_ *cobra.Command, _ []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			dev, closeAll, err := openGPU(device)
+			if err != nil {
+				return err
+			}
+			defer closeAll()
+			ctx, stop := untilSignal()
+			costs, err := gpu.Measure(ctx, dev, memory.or(0))
+			if code := stop(); code != nil {
+				return code
+			}
+			if err != nil {
+				return err
+			}
+			return out.result(e.stdout, &report.GPUCost{Device: dev.Info, Costs: costs}, 0)
+		},
+	}
+	out.flags(c)
+	f := c.Flags()
+	f.Var(&memory, "memory", "what may be taken at most (default nine tenths of what is free)")
+	f.Var(newDevice(&device), "device", "the GPU to use, not the first")
+	return c
+}
+
+// noFiles wants no arguments.
+func noFiles(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("%q is one argument too many", args[0])}
+	}
+	return nil
+}
