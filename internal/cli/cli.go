@@ -54,6 +54,7 @@ type env struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	redact         bool // leave out of results what tells whose a recording is
+	quiet          bool // show no progress
 }
 
 // Main runs the command line and returns the exit code.
@@ -108,6 +109,10 @@ func newRoot(e *env) *cobra.Command {
 			return c.Help()
 		},
 	}
+	root.PersistentPreRun = func(c *cobra.Command, _ []string) {
+		f := c.Flags().Lookup("quiet")
+		e.quiet = f != nil && f.Value.String() == "true"
+	}
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
@@ -135,7 +140,9 @@ func unknownVerb(c *cobra.Command, verb string) error {
 
 // open reads a file for a verb.
 func (e *env) open(file string) (*trace.Trace, error) {
-	t, err := source.Open(file, source.Options{Stdin: e.stdin})
+	bar := newBar(e.stderr, e.quiet, "reading")
+	t, err := source.Open(file, source.Options{Stdin: e.stdin, Progress: bar.bytes})
+	bar.clear()
 	if err != nil {
 		name := file
 		if file == "-" {

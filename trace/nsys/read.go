@@ -65,6 +65,7 @@ func readTables(s tables.Set, kind string) (*trace.Trace, error) {
 	if !isExport(s) {
 		return nil, trace.ErrUnrecognized
 	}
+	s.Plan(tableUsage, tablePools, tableRanges, tableCalls, tableChains, tableStrings, tableTrouble)
 	r := &reader{set: s, rec: cupti.New()}
 	r.joins = s.Has(tableCalls) && (s.Has(tableChains) || s.Has(tableRanges) || !s.Has(tableStrings))
 	for _, step := range []func() error{r.about, r.start, r.gpus, r.pools, r.usage, r.ranges, r.calls, r.trouble} {

@@ -39,6 +39,7 @@ func ReadDatabase(s tables.Set) (*trace.Trace, error) {
 	if !s.Has(tableVersion) || !s.Has(tableStrings) {
 		return nil, trace.ErrUnrecognized
 	}
+	s.Plan(tableMemory, tableMemory, tableMarkers, tableMarkers, tableStrings, tableRuntime, tableDriver)
 	r := &database{set: s, rec: cupti.New(), words: map[uint64]string{}, calls: map[string]int{}}
 	for _, step := range []func() error{r.about, r.wanted, r.strings, r.devices, r.memory, r.markers, r.api} {
 		if err := step(); err != nil {

@@ -26,8 +26,9 @@ var databases = [...]tableSource{
 }
 
 // readDatabase reads a database, which only a file of its own can be: what comes out of a pipe or of a packed
-// file is put into a temporary one first. path is where it is already, "" for nowhere.
-func readDatabase(r io.Reader, path string) (*trace.Trace, error) {
+// file is put into a temporary one first. path is where it is already, "" for nowhere. tell, if not nil, is told how
+// far reading has come.
+func readDatabase(r io.Reader, path string, tell func(read, total int64)) (*trace.Trace, error) {
 	if path == "" {
 		spooled, err := spool(r)
 		if err != nil {
@@ -45,6 +46,7 @@ func readDatabase(r io.Reader, path string) (*trace.Trace, error) {
 		return nil, err
 	}
 	defer d.Close()
+	d.Watch(tell)
 	for _, s := range databases {
 		t, err := s.read(d)
 		if err == trace.ErrUnrecognized {
@@ -52,6 +54,7 @@ func readDatabase(r io.Reader, path string) (*trace.Trace, error) {
 		}
 		if err == nil {
 			t.Source.Bytes = info.Size()
+			finished(tell, info.Size())
 		}
 		return t, err
 	}

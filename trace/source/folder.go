@@ -16,8 +16,9 @@ var folders = [...]tableSource{
 	{name: "Nsight Systems exports (--type parquetdir)", read: nsys.ReadFolder},
 }
 
-// readFolder reads a folder that is one export, or one recording of a data set.
-func readFolder(dir string) (*trace.Trace, error) {
+// readFolder reads a folder that is one export, or one recording of a data set. tell, if not nil, is told how far
+// reading has come.
+func readFolder(dir string, tell func(read, total int64)) (*trace.Trace, error) {
 	if t, err := parquet.ReadDataSet(dir); err != trace.ErrUnrecognized {
 		return t, err
 	}
@@ -26,6 +27,7 @@ func readFolder(dir string) (*trace.Trace, error) {
 		return nil, err
 	}
 	defer f.Close()
+	f.Watch(tell)
 	for _, s := range folders {
 		t, err := s.read(f)
 		if err == trace.ErrUnrecognized {
@@ -33,6 +35,7 @@ func readFolder(dir string) (*trace.Trace, error) {
 		}
 		if err == nil {
 			t.Source.Bytes = f.Size()
+			finished(tell, f.Size())
 		}
 		return t, err
 	}

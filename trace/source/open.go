@@ -86,7 +86,7 @@ func Open(path string, opts Options) (*trace.Trace, error) {
 		return nil, cause("cannot be opened", err)
 	}
 	if st.IsDir() {
-		t, err := readFolder(path)
+		t, err := readFolder(path, opts.Progress)
 		if err != nil {
 			return nil, cause("cannot be read", err)
 		}
@@ -106,8 +106,10 @@ func Read(r io.Reader, size int64, opts Options) (*trace.Trace, error) {
 
 // read reads a file; path is "" if it is not a file on its own.
 func read(r io.Reader, size int64, path string, opts Options) (*trace.Trace, error) {
+	var told *progress
 	if opts.Progress != nil {
-		r = &progress{r: r, total: size, tell: opts.Progress}
+		told = &progress{r: r, total: size, tell: opts.Progress}
+		r = told
 	}
 	br, packed, closeAll, err := unpack(bufio.NewReaderSize(r, window))
 	defer closeAll()
@@ -125,7 +127,7 @@ func read(r io.Reader, size int64, path string, opts Options) (*trace.Trace, err
 		if packed {
 			path = ""
 		}
-		t, err := readDatabase(br, path)
+		t, err := readDatabase(br, path, told.second(path == ""))
 		if err != nil {
 			return nil, cause("cannot be read", err)
 		}
@@ -230,15 +232,47 @@ func isText(head []byte) bool {
 	return true
 }
 
+// progress tells how much of a file has been read.
 type progress struct {
 	r           io.Reader
 	read, total int64
 	tell        func(read, total int64)
+	halved      bool // reading it is half of the work
 }
 
 func (p *progress) Read(b []byte) (int, error) {
 	n, err := p.r.Read(b)
 	p.read += int64(n)
-	p.tell(p.read, p.total)
+	if p.halved {
+		p.tell(p.read/2, p.total)
+	} else {
+		p.tell(p.read, p.total)
+	}
 	return n, err
+}
+
+// finished tells that all has been read.
+func finished(tell func(read, total int64), total int64) {
+	if tell != nil {
+		tell(total, total)
+	}
+}
+
+// second gives what to tell when the file is read in another way. If it is copied first, that is half of the work.
+func (p *progress) second(copied bool) func(read, total int64) {
+	if p == nil {
+		return nil
+	}
+	if !copied {
+		return p.tell
+	}
+	p.halved = true
+	return func(read, total int64) {
+		if p.total == 0 {
+			p.tell(read, total)
+			return
+		}
+		done := p.total / 2
+		p.tell(done+int64(float64(read)/float64(max(total, 1))*float64(p.total-done)), p.total)
+	}
 }

@@ -30,6 +30,7 @@ const (
 type Folder struct {
 	dir    string
 	tables map[string]*parquetTable // by name in lower case
+	meter  meter
 }
 
 type parquetTable struct {
@@ -227,8 +228,12 @@ func (f *Folder) Scan(table string, columns []string, each func(Row) error) (err
 	defer t.rescue(&err)
 	row := t.row(columns)
 	defer row.release()
+	counted := func(r Row) error {
+		f.meter.row()
+		return each(r)
+	}
 	for group := range t.pq.RowGroups() {
-		if err := t.scanGroup(group, row, each); err != nil {
+		if err := t.scanGroup(group, row, counted); err != nil {
 			return err
 		}
 	}

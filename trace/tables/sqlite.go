@@ -40,6 +40,7 @@ type Database struct {
 	tables map[string]bool // by name in lower case
 	size   int64
 	stop   context.CancelFunc
+	meter  meter
 }
 
 // OpenDatabase opens a database. The file must not change while it is open.
@@ -205,6 +206,7 @@ func (d *Database) Scan(table string, columns []string, each func(Row) error) er
 			stopped = trace.Corrupt(-1, "the database's table %s has more rows than fit in the file: its pages refer to each other in a circle; export it again", show(table))
 			return stopped
 		}
+		d.meter.row()
 		row.stmt = s
 		stopped = each(row)
 		return stopped

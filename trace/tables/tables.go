@@ -12,6 +12,8 @@ type Set interface {
 	// Scan reads a table in the order of the file and gives each row to the function, until that returns an
 	// error. Columns that the table lacks are null in every row. A table that is not there has no rows.
 	Scan(table string, columns []string, each func(Row) error) error
+	// Plan says which tables will be read, so that it can be told how far reading has come.
+	Plan(tables ...string)
 	// Rows is an upper bound of the number of rows of a table, for what is reserved beforehand.
 	Rows(table string) int64
 }
