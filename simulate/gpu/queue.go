@@ -160,7 +160,7 @@ func (q *queue) flush() {
 			}
 		}
 		if stopped {
-			if tries++; tries == 1 && q.server.again() {
+			if tries++; tries == 1 && ops[last].OutOfMemory() && q.server.again() {
 				n-- // that call once more
 			} else {
 				q.fail(&ops[last], &said[last])
@@ -192,10 +192,8 @@ func (q *queue) take(op *cuda.Op, s *said) {
 
 // fail takes in a request that failed.
 func (q *queue) fail(op *cuda.Op, s *said) {
-	err := q.dev.Err(op)
-	var e *cuda.Error
-	if !errors.As(err, &e) || !e.OutOfMemory() {
-		q.err = err
+	if !op.OutOfMemory() {
+		q.err = q.dev.Err(op)
 		return
 	}
 	q.res.Refused++

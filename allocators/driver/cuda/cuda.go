@@ -102,11 +102,11 @@ type Op struct {
 	Available int64 // bytes free on the device, -1 likewise
 }
 
-// Results that are told apart.
-const (
-	resultOutOfMemory = 2
-	resultNoDevice    = 100
-)
+// outOfMemory is the result of a call for which the device has not enough.
+const outOfMemory = 2
+
+// OutOfMemory says whether the call failed because the device had not enough.
+func (op *Op) OutOfMemory() bool { return op.Result == outOfMemory }
 
 // Error is a call that the driver refused.
 type Error struct {
@@ -122,9 +122,6 @@ func (e *Error) Error() string {
 	}
 	return fmt.Sprintf("%s: %s (%d): %s", e.Call, e.Name, e.Code, e.Text)
 }
-
-// OutOfMemory says whether the device had not enough memory.
-func (e *Error) OutOfMemory() bool { return e.Code == resultOutOfMemory }
 
 // Missing is the error where there is no GPU to use. It says what is not here and what to do about it.
 type Missing struct{ What string }

@@ -285,7 +285,7 @@ func (d *Driver) run(ops []Op) error {
 			d.least = min(d.least, op.Available)
 		}
 		if err := d.dev.Err(op); err != nil {
-			if op.Result == resultOutOfMemory && (op.Kind == Alloc || op.Kind == Create) {
+			if op.OutOfMemory() && (op.Kind == Alloc || op.Kind == Create) {
 				d.refused++
 				return allocators.ErrNoMemory
 			}
