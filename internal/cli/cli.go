@@ -118,7 +118,7 @@ func newRoot(e *env) *cobra.Command {
 		return usageError{fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
 	})
 	root.PersistentFlags().BoolVar(&e.redact, "redact", false, "leave folders of files, and what else tells whose a recording is, out of results")
-	root.AddCommand(newInfo(e), newAnalyze(e), newVerify(e), newReplay(e), newFit(e), newTune(e), newOOM(e), newLintConf(e), newDiff(e), newCheck(e), newConvert(e), newFleet(e), newGPU(e))
+	root.AddCommand(newInfo(e), newAnalyze(e), newReport(e), newVerify(e), newReplay(e), newFit(e), newTune(e), newOOM(e), newLintConf(e), newDiff(e), newCheck(e), newConvert(e), newFleet(e), newGPU(e))
 	return root
 }
 

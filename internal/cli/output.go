@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/vramscope/vramscope/report"
@@ -21,6 +22,7 @@ type output struct {
 	file    string
 	quiet   bool
 	noColor bool
+	tree    bool // of calls, where there is one
 	verb    *cobra.Command
 }
 
@@ -36,10 +38,8 @@ func (o *output) flags(c *cobra.Command) {
 
 // check makes sense of the flags. The output must not be one of the inputs.
 func (o *output) check(inputs ...string) error {
-	for _, in := range inputs {
-		if sameFile(o.file, in) {
-			return usageError{fmt.Errorf("-o %s: this is the file that is read; it would be lost", o.file)}
-		}
+	if err := o.unread(inputs...); err != nil {
+		return err
 	}
 	if o.json {
 		if o.verb.Flags().Changed("format") && o.format != "json" {
@@ -57,9 +57,42 @@ func (o *output) check(inputs ...string) error {
 	return usageError{fmt.Errorf("--format %s: there are text, json and markdown", o.format)}
 }
 
+// unread sees to it that the output is none of the inputs.
+func (o *output) unread(inputs ...string) error {
+	for _, in := range inputs {
+		if sameFile(o.file, in) {
+			return usageError{fmt.Errorf("-o %s: this is the file that is read; it would be lost", o.file)}
+		}
+	}
+	return nil
+}
+
 // style is how text may look where it goes to.
 func (o *output) style(w io.Writer) report.Style {
-	return report.Style{Markdown: o.format == "markdown", Color: o.format == "text" && o.file == "" && !o.noColor && os.Getenv("NO_COLOR") == "" && isTerminal(w)}
+	s := report.Style{Markdown: o.format == "markdown"}
+	if o.format == "text" && o.file == "" && isTerminal(w) {
+		s.Color = !o.noColor && os.Getenv("NO_COLOR") == ""
+		s.Width = terminalWidth(w)
+	}
+	return s
+}
+
+// leastWidth is how many columns text is broken for on a terminal that has fewer.
+const leastWidth = 40
+
+// terminalWidth is how many columns a terminal has, 0 if nobody knows.
+func terminalWidth(w io.Writer) int {
+	n := 0
+	if f, ok := w.(*os.File); ok {
+		n = columnsOf(f)
+	}
+	if n == 0 {
+		n, _ = strconv.Atoi(os.Getenv("COLUMNS"))
+	}
+	if n <= 0 {
+		return 0
+	}
+	return max(n, leastWidth)
 }
 
 // result is what a verb found.
@@ -76,7 +109,7 @@ func (o *output) result(stdout io.Writer, r result, rows int) error {
 			return r.WriteJSON(w)
 		}
 		style := o.style(stdout)
-		style.Rows = rows
+		style.Rows, style.Tree = rows, o.tree
 		return r.WriteText(w, style)
 	})
 }

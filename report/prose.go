@@ -1,0 +1,53 @@
+package report
+
+import "strings"
+
+// What the text of an analysis says in sentences, for renderers that draw its tables themselves.
+
+// Headline is the first line: what the file is.
+func (a *Analysis) Headline() string { return a.headline() }
+
+// Lead is what there is to say first of a device, a line each. What matters most is in **.
+func (a *Analysis) Lead(d *Device) []string {
+	lines := prose(func(p *page) { a.device(p, d) })
+	if len(a.Devices) > 1 && len(lines) > 0 {
+		lines = lines[1:] // the number of the device
+	}
+	for i, l := range lines {
+		if l == "" {
+			return lines[:i]
+		}
+	}
+	return lines
+}
+
+// GrowthText is what there is to say of what grows from step to step.
+func (a *Analysis) GrowthText(d *Device) []string { return prose(func(p *page) { a.growth(p, d) }) }
+
+// NoteLines are what to bear in mind, a line each.
+func (a *Analysis) NoteLines() []string {
+	var notes []string
+	for _, l := range prose(a.notes) {
+		if note, ok := strings.CutPrefix(l, "- "); ok {
+			notes = append(notes, note)
+		}
+	}
+	return notes
+}
+
+// prose is what is written outside of tables.
+func prose(write func(*page)) []string {
+	var text strings.Builder
+	write(&page{w: &text, style: Style{Markdown: true}})
+	var lines []string
+	table := false
+	for line := range strings.Lines(text.String()) {
+		switch line = strings.TrimRight(line, "\n"); {
+		case line == "```":
+			table = !table
+		case !table:
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
