@@ -19,16 +19,16 @@ import (
 	"github.com/vramscope/vramscope/trace/parquet"
 )
 
-// form is what a recording can be converted to. Its prepare says what cannot be converted, and returns what writes
+// target is what a recording can be converted to. Its prepare says what cannot be converted, and returns what writes
 // the rest; what that finds out goes into the result.
-type form struct {
+type target struct {
 	name    string
 	endings []string
 	binary  bool // nothing for a terminal
 	prepare func(*conversion) (func(io.Writer) error, error)
 }
 
-var forms = [...]form{
+var targets = [...]target{
 	{"parquet", []string{".parquet"}, true, (*conversion).parquet},
 	{"pprof", []string{".pb.gz"}, true, (*conversion).pprof},
 	{"perfetto", []string{".perfetto.json", ".perfetto.json.gz"}, false, (*conversion).perfetto},
@@ -65,7 +65,7 @@ func newConvert(e *env) *cobra.Command {
 			if err := out.check(args...); err != nil {
 				return err
 			}
-			f, err := formOf(out.file, as)
+			f, err := targetOf(out.file, as)
 			if err != nil {
 				return err
 			}
@@ -127,11 +127,11 @@ func newConvert(e *env) *cobra.Command {
 	return c
 }
 
-// formOf finds the form that a name ends in, or that is named.
-func formOf(file, as string) (*form, error) {
+// targetOf finds the form that a name ends in, or that is named.
+func targetOf(file, as string) (*target, error) {
 	var names, endings []string
-	for i := range forms {
-		f := &forms[i]
+	for i := range targets {
+		f := &targets[i]
 		names = append(names, f.name)
 		endings = append(endings, f.endings...)
 		if f.name == as {
@@ -150,11 +150,11 @@ func formOf(file, as string) (*form, error) {
 	case file == "-":
 		return nil, usageError{fmt.Errorf("-o - has no ending: say --as %s", strings.Join(names, ", --as "))}
 	case isDataSet(file):
-		return &forms[0], nil
+		return &targets[0], nil
 	}
-	for i := range forms {
-		if slices.ContainsFunc(forms[i].endings, func(ending string) bool { return strings.HasSuffix(strings.ToLower(file), ending) }) {
-			return &forms[i], nil
+	for i := range targets {
+		if slices.ContainsFunc(targets[i].endings, func(ending string) bool { return strings.HasSuffix(strings.ToLower(file), ending) }) {
+			return &targets[i], nil
 		}
 	}
 	return nil, usageError{fmt.Errorf("-o %s: the ending says what is written: %s; or say --as %s", file, known, strings.Join(names, ", --as "))}
