@@ -38,7 +38,7 @@ func useStyles() [numUses]useStyle {
 		{"in use", blue, false},
 		{"in use, private pools", green, false},
 		{"pending", purple, false},
-		{"stranded", orange, true},
+		{strandedName, orange, true},
 		{"cached", yellow, false},
 	}
 }
@@ -56,10 +56,10 @@ type piece struct {
 // reserved. The options are those of the analysis.
 func AddressMap(a *report.Analysis, d *report.Device, o report.Options) (*Panel, error) {
 	if d.Trace.Content == trace.Instant {
-		return instantMap(d)
+		return instantMap(a, d)
 	}
 	if d.Trace.Content != trace.Decisions {
-		return nil, fmt.Errorf("the file does not show where in the allocator's memory blocks were%s", instead)
+		return nil, fmt.Errorf("the file does not show where in the allocator's memory blocks were%s", instead(a))
 	}
 	at, when := d.PeakReserved, "at the reserved peak"
 	if len(d.OOMs) > 0 {
@@ -82,7 +82,7 @@ func AddressMap(a *report.Analysis, d *report.Device, o report.Options) (*Panel,
 	if at.Event >= 0 && !x.byEvent {
 		where += ", event " + report.Count(at.Event)
 	}
-	panel := mapPanel(pieces, when)
+	panel := mapPanel(pieces, when, strandedName)
 	panel.Caption = fmt.Sprintf("The %s reserved %s (%s), by address: %s, %s a row",
 		report.Bytes(at.Reserved), when, where, countOf(segments, "segment"), report.Bytes(rowBytes(at.Reserved)))
 	if at.Layout != nil {
@@ -92,9 +92,9 @@ func AddressMap(a *report.Analysis, d *report.Device, o report.Options) (*Panel,
 }
 
 // instantMap draws the one instant that a file shows.
-func instantMap(d *report.Device) (*Panel, error) {
+func instantMap(a *report.Analysis, d *report.Device) (*Panel, error) {
 	if len(d.Trace.Final.Blocks) == 0 || d.Live.Held == 0 {
-		return nil, fmt.Errorf("the file does not tell the addresses of blocks%s", instead)
+		return nil, fmt.Errorf("the file does not tell the addresses of blocks%s", instead(a))
 	}
 	starts := map[uint64]bool{}
 	for _, s := range d.Trace.Final.Segments {
@@ -114,7 +114,7 @@ func instantMap(d *report.Device) (*Panel, error) {
 		pieces = append(pieces, p)
 		held += b.Size
 	}
-	panel := mapPanel(pieces, "then")
+	panel := mapPanel(pieces, "then", "free")
 	panel.Caption = fmt.Sprintf("The %s held at the instant of the file, by address: %s, %s a row",
 		report.Bytes(held), countOf(len(starts), "region"), report.Bytes(rowBytes(held)))
 	return panel.Panel, nil
@@ -194,8 +194,8 @@ type mapped struct {
 	shown *addressMap
 }
 
-// mapPanel makes the panel, with the sums in its margin.
-func mapPanel(pieces []piece, when string) mapped {
+// mapPanel makes the panel, with the sums in its margin. Free memory of which nobody knows more has a name of its own.
+func mapPanel(pieces []piece, when, free string) mapped {
 	var held int64
 	var sums [numUses]int64
 	for _, p := range pieces {
@@ -209,7 +209,10 @@ func mapPanel(pieces []piece, when string) mapped {
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 1, 0, 1
 	k := key{title: when}
 	for u, s := range useStyles() {
-		if sums[u] > 0 || use(u) != inPrivate && use(u) != pending {
+		if use(u) == stranded {
+			s.name = free
+		}
+		if sums[u] > 0 || use(u) == inUse || use(u) == stranded || use(u) == cached && free == strandedName {
 			k.entries = append(k.entries, entry{name: s.name, text: report.Bytes(sums[u]), fill: s.fill, hatched: s.hatched})
 		}
 	}

@@ -39,7 +39,7 @@ func parts() []part {
 // Fragmentation draws what the reserved memory consisted of over a recording, as areas that stand on each other.
 func Fragmentation(a *report.Analysis, d *report.Device, by By) (*Panel, error) {
 	if d.Trace.Content != trace.Decisions {
-		return nil, fmt.Errorf("the file does not show what the allocator held and did not use%s", instead)
+		return nil, fmt.Errorf("the file does not show what the allocator held and did not use%s", instead(a))
 	}
 	if len(d.Uses) == 0 || d.Trace.Events.Len() == 0 {
 		return nil, errors.New("there are no events to draw over time")

@@ -110,7 +110,7 @@ func (a across) Plot(c draw.Canvas, p *plot.Plot) {
 // callout is a label with a mark at the point that it speaks of.
 type callout struct {
 	x, y  float64
-	text  string
+	text  string // empty for a mark alone
 	color color.NRGBA
 	glyph draw.GlyphDrawer
 }
@@ -137,6 +137,9 @@ func (o callouts) Plot(c draw.Canvas, p *plot.Plot) {
 		paths = append(paths, stepPath(nil, c, p, s.points, s.end))
 	}
 	for _, l := range o.list {
+		if l.text == "" {
+			continue
+		}
 		at := vg.Point{X: x(l.x), Y: y(l.y)}
 		s := letters(textSize, l.color)
 		where := place(c.Rectangle, taken, paths, at, s, l.text)
@@ -201,8 +204,10 @@ func place(within vg.Rectangle, taken []vg.Rectangle, lines []vg.Path, at vg.Poi
 	return best
 }
 
-// covered is how much of a line a rectangle hides, in points. The line goes across and up or down.
+// covered is how much of a line a rectangle hides, in points. The line goes across and up or down, and has a width.
 func covered(r vg.Rectangle, line vg.Path) float64 {
+	const width = 1.5
+	r.Min.Y, r.Max.Y = r.Min.Y-width, r.Max.Y+width
 	sum := vg.Length(0)
 	for i := 1; i < len(line); i++ {
 		a, b := line[i-1].Pos, line[i].Pos

@@ -23,11 +23,11 @@ func seriesStyles() []draw.LineStyle {
 // sampled draws a file that has samples of totals, and no events.
 func sampled(a *report.Analysis, d *report.Device) (*Panel, error) {
 	if d.Trace.Content != trace.Samples {
-		return nil, fmt.Errorf("the file shows one instant, which is no line over time%s", instead)
+		return nil, fmt.Errorf("the file shows one instant, which is no line over time%s", instead(a))
 	}
-	total, list := chosenSeries(d.Trace.Series)
+	total, list, left := chosenSeries(d.Trace.Series)
 	if len(list) == 0 {
-		return nil, fmt.Errorf("the file has no samples of memory%s", instead)
+		return nil, fmt.Errorf("the file has no samples of memory%s", instead(a))
 	}
 	first, end := list[0].Span()
 	most := 0.0
@@ -37,7 +37,7 @@ func sampled(a *report.Analysis, d *report.Device) (*Panel, error) {
 		most = max(most, float64(s.Max))
 	}
 	if a.Trace.Source.Clock == trace.ClockNone || end == first {
-		return nil, fmt.Errorf("the file does not tell when its samples were taken%s", instead)
+		return nil, fmt.Errorf("the file does not tell when its samples were taken%s", instead(a))
 	}
 	unit, name := timeUnit(time.Duration(end - first))
 	place := func(t trace.Time) float64 { return float64(t-first) / float64(unit) }
@@ -70,6 +70,9 @@ func sampled(a *report.Analysis, d *report.Device) (*Panel, error) {
 		from, to := s.Span()
 		lines = append(lines, steps{points, place(to), line})
 		p.Add(lines[i])
+		if from == to { // no line, since it was seen only once
+			peaks = append(peaks, callout{place(from), float64(s.Max), "", c, draw.CircleGlyph{}})
+		}
 		label := report.SeriesLabel(s)
 		ends = append(ends, ending{float64(last(points)), label + "\nat the end\n" + report.Bytes(last(points)), c, line})
 		if i == 0 || s.Max > list[0].Max {
@@ -79,12 +82,15 @@ func sampled(a *report.Analysis, d *report.Device) (*Panel, error) {
 	}
 	p.Add(callouts{peaks, lines}, ends)
 	panel.Notes = append(panel.Notes, "The file has samples: what came and went between two of them is not in it.")
+	if left > 0 {
+		panel.Notes = append(panel.Notes, fmt.Sprintf("The largest %d are drawn; %s more.", len(list), countOf(left, "series")))
+	}
 	return panel, nil
 }
 
 // chosenSeries picks the series to draw: those of the device as a whole, and if there is room the largest of its
-// parts.
-func chosenSeries(all []trace.Series) (total int64, list []*trace.Series) {
+// parts. It says how many are left out.
+func chosenSeries(all []trace.Series) (total int64, list []*trace.Series, left int) {
 	for i := range all {
 		s := &all[i]
 		if s.Samples == 0 || s.Quantity.Unit() != "bytes" {
@@ -108,8 +114,16 @@ func chosenSeries(all []trace.Series) (total int64, list []*trace.Series) {
 	slices.SortStableFunc(list, func(a, b *trace.Series) int {
 		return cmp.Or(cmp.Compare(part(a), part(b)), cmp.Compare(b.Max, a.Max))
 	})
-	return total, list[:min(len(list), mostSeries)]
+	most := min(len(list), mostSeries)
+	return total, list[:most], len(list) - most
 }
 
-// instead says which recording can be drawn.
-const instead = `; a PyTorch memory snapshot can be drawn: torch.cuda.memory._record_memory_history() before the run, torch.cuda.memory._dump_snapshot("run.pickle") after it`
+// instead says which recording has what a file lacks.
+func instead(a *report.Analysis) string {
+	for _, l := range a.Trace.Source.Lacks {
+		if l.Instead != "" {
+			return "; for that: " + l.Instead
+		}
+	}
+	return `; for that: torch.cuda.memory._record_memory_history() before the run, torch.cuda.memory._dump_snapshot("run.pickle") after it`
+}

@@ -15,8 +15,8 @@ import (
 )
 
 // Sizes draws how large blocks were: what was in use upwards, what was free downwards, by powers of two.
-func Sizes(d *report.Device) (*Panel, error) {
-	h, err := sizesOf(d)
+func Sizes(a *report.Analysis, d *report.Device) (*Panel, error) {
+	h, err := sizesOf(a, d)
 	if err != nil {
 		return nil, err
 	}
@@ -77,15 +77,15 @@ type histogram struct {
 
 // sizesOf finds the blocks in use at the peak, and the free ones at the moment that matters most: when memory ran out,
 // otherwise when most was reserved.
-func sizesOf(d *report.Device) (histogram, error) {
+func sizesOf(a *report.Analysis, d *report.Device) (histogram, error) {
 	var h histogram
 	switch {
 	case d.Trace.Content == trace.Samples:
-		return h, fmt.Errorf("the file has totals and no blocks%s", instead)
+		return h, fmt.Errorf("the file has totals and no blocks%s", instead(a))
 	case d.Trace.Content == trace.Instant:
 		h.used, h.free = report.SizesOf(&d.Trace.Final)
 		if len(h.used)+len(h.free) == 0 {
-			return h, fmt.Errorf("the file has no sizes of single blocks%s", instead)
+			return h, fmt.Errorf("the file has no sizes of single blocks%s", instead(a))
 		}
 		h.hasFree = d.Live.Held > 0
 		h.usedText, h.freeText = total("in use", h.used, ""), total("free", h.free, "")
@@ -103,7 +103,7 @@ func sizesOf(d *report.Device) (histogram, error) {
 	if layout == nil {
 		what := "which blocks were free is not known, since the recording does not keep to the allocator's rules"
 		if d.Trace.Content == trace.Requests {
-			what = "what the allocator had free is not in this file" + instead
+			what = "what the allocator had free is not in this file" + instead(a)
 		}
 		h.notes = append(h.notes, "Only blocks in use are shown: "+what+".")
 		return h, nil
@@ -186,6 +186,12 @@ func (h heading) Plot(c draw.Canvas, _ *plot.Plot) {
 	if h.sign < 0 {
 		s.YAlign, at.Y = draw.YBottom, c.Min.Y+1
 	}
+	w, high := s.Width(h.text), s.Font.Size*1.2
+	y := at.Y
+	if h.sign > 0 {
+		y -= high
+	}
+	plaque(c, box(at.X-2, y, w+4, high))
 	c.FillText(s, at, h.text)
 }
 

@@ -36,7 +36,7 @@ func Kinds() []Kind {
 		{"timeline", "allocated and reserved over the recording, peaks, failures and steps", func(s *Subject) (*Panel, error) { return Timeline(s.Analysis, s.Device, s.By) }},
 		{"fragmentation", "what of the reserved memory was in use, and what became of the rest", func(s *Subject) (*Panel, error) { return Fragmentation(s.Analysis, s.Device, s.By) }},
 		{"map", "segments and blocks by address, at one instant", func(s *Subject) (*Panel, error) { return AddressMap(s.Analysis, s.Device, s.Options) }},
-		{"sizes", "sizes of the blocks in use and of the free ones", func(s *Subject) (*Panel, error) { return Sizes(s.Device) }},
+		{"sizes", "sizes of the blocks in use and of the free ones", func(s *Subject) (*Panel, error) { return Sizes(s.Analysis, s.Device) }},
 		{"allocators", "what other settings and allocators would have reserved", (*Subject).allocators},
 	}
 }
@@ -70,7 +70,7 @@ func Pick(a *report.Analysis, wanted int) (*report.Device, error) {
 	case wanted >= 0:
 		return nil, fmt.Errorf("there is no device %d in this file, and no other", wanted)
 	}
-	return nil, errors.New("no device in this file has anything to draw" + instead)
+	return nil, errors.New("no device in this file has anything to draw" + instead(a))
 }
 
 // hasContent says whether there is anything to draw of a device.
@@ -175,7 +175,7 @@ func (s *Subject) others() []string {
 
 func (s *Subject) allocators() (*Panel, error) {
 	if s.Device.Trace.Content != trace.Decisions && s.Device.Trace.Content != trace.Requests {
-		return nil, fmt.Errorf("the file has no requests that could be replayed%s", instead)
+		return nil, fmt.Errorf("the file has no requests that could be replayed%s", instead(s.Analysis))
 	}
 	r, err := s.Replay()
 	if err != nil {

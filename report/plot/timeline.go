@@ -154,7 +154,7 @@ func Timeline(a *report.Analysis, d *report.Device, by By) (*Panel, error) {
 	if held {
 		ends = append(ends, ending{float64(last(reserved)), "reserved\nat the end\n" + report.Bytes(last(reserved)), vermilion, dashed})
 	} else {
-		panel.Notes = append(panel.Notes, "What the allocator reserved is not in this recording"+lack(a))
+		panel.Notes = append(panel.Notes, "What the allocator reserved is not in this recording"+instead(a))
 	}
 	p.Add(failures{d, &x}, callouts{append(peakCallouts(d, &x, held), failureCallouts(d, &x, held)...), lines}, ends)
 	panel.Notes = append(panel.Notes, caveats(d)...)
@@ -294,14 +294,4 @@ func caveats(d *report.Device) []string {
 		out = append(out, "The recording begins in the middle of a run: what is older counts as far as the file knows of it.")
 	}
 	return out
-}
-
-// lack says which recording would have what a file has not.
-func lack(a *report.Analysis) string {
-	for _, l := range a.Trace.Source.Lacks {
-		if l.Instead != "" {
-			return "; for that: " + strings.TrimSuffix(l.Instead, ".") + "."
-		}
-	}
-	return "."
 }
