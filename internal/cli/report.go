@@ -11,6 +11,7 @@ import (
 	"github.com/vramscope/vramscope/allocators/caching/config"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/report/page"
+	"github.com/vramscope/vramscope/report/plot"
 	"github.com/vramscope/vramscope/trace"
 )
 
@@ -63,6 +64,7 @@ type reporting struct {
 	options  report.Options
 	device   int // that pictures are of
 	wanted   wanted
+	drawn    *plot.Picture // nil in other forms
 	replay   bool
 }
 
@@ -81,7 +83,8 @@ name says which:
 
   .html        a page that is complete in itself: what analyze says, and every block of the
                recording to look at, over time, by address and by who called whom
-  .png, .svg   pictures
+  .png, .svg   pictures: memory over time and what was lost to fragmentation, or those
+               that --plot asks for
   .md .txt     the text of analyze
   .json        the same for programs
 
@@ -108,6 +111,11 @@ the call stacks of the recording: --redact leaves the folders of files out.`,
 				return err
 			}
 			r.trace = r.analysis.Trace
+			if picture {
+				if r.drawn, err = r.wanted.picture(r.analysis, r.options, r.trace, r.device); err != nil {
+					return &inputError{args[0], err}
+				}
+			}
 			return out.write(e.stdout, func(w io.Writer) error { return form.write(&r, w) })
 		},
 	}
@@ -137,9 +145,5 @@ func (r *reporting) page(w io.Writer) error {
 }
 
 func (r *reporting) picture(w io.Writer, ending string) error {
-	pic, err := r.wanted.picture(r.analysis, r.options, r.trace, r.device)
-	if err != nil {
-		return err
-	}
-	return r.wanted.write(pic, w, ending)
+	return r.wanted.write(r.drawn, w, ending)
 }

@@ -3,6 +3,8 @@ package plot
 import (
 	"bytes"
 	"fmt"
+	"image"
+	"image/png"
 	"io"
 
 	"gonum.org/v1/plot/vg"
@@ -51,8 +53,11 @@ func (pic *Picture) WritePNG(w io.Writer, s Size) error {
 	dpi := max(inch, (inch*s.Width+layoutWidth/2)/layoutWidth)
 	c := vgimg.NewWith(vgimg.UseDPI(dpi), vgimg.UseWH(points(s.Width, dpi), points(s.Height, dpi)))
 	pic.draw(draw.New(c))
-	_, err := vgimg.PngCanvas{Canvas: c}.WriteTo(w)
-	return err
+	img := c.Image()
+	if full, ok := img.(*image.RGBA); ok {
+		return png.Encode(w, paletted(full))
+	}
+	return png.Encode(w, img)
 }
 
 func points(pixels, dpi int) vg.Length { return vg.Length(pixels) * inch / vg.Length(dpi) }
