@@ -20,10 +20,14 @@ type comparison struct {
 func same(t testing.TB, want, got *trace.Trace) {
 	t.Helper()
 	c := comparison{t: t}
-	c.values("trace", reflect.ValueOf(want), reflect.ValueOf(got))
+	c.trace(want, got)
 	for _, f := range c.found {
 		t.Error(f)
 	}
+}
+
+func (c *comparison) trace(want, got *trace.Trace) {
+	c.values("trace", reflect.ValueOf(want), reflect.ValueOf(got))
 }
 
 func (c *comparison) differ(where string, want, got any) {

@@ -191,7 +191,7 @@ func (c *cursor) row(row tables.Row) error {
 	p := &c.parts[c.at]
 	c.done++
 	if c.record != 0 && string(row.Bytes(c.record)) != kindNames[p.kind] {
-		return broken(fmt.Errorf("a row is a %.20q where its description has a %s", row.Bytes(c.record), p.kind))
+		return broken(fmt.Errorf("a row is of the kind %.20q where its description has %ss", row.Bytes(c.record), p.kind))
 	}
 	c.bad = nil
 	r := rowOf{row, c.reader}

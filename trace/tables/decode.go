@@ -23,6 +23,7 @@ const (
 	encodingPlainDictionary = 2
 	encodingRLE             = 3
 	encodingDelta           = 5
+	encodingDeltaLengths    = 6
 	encodingDictionary      = 8
 )
 
@@ -139,17 +140,17 @@ func bits[T uint8 | uint32](out []T, n, width int, data []byte) []T {
 	return out
 }
 
-// deltas decodes n integers from blocks of differences.
-func deltas(out []int64, n int, data []byte) ([]int64, error) {
+// deltas decodes n integers from blocks of differences, and gives what is behind them.
+func deltas(out []int64, n int, data []byte) (values []int64, rest []byte, err error) {
 	out = out[:0]
 	r := deltaReader{data: data}
 	block, minis, total := r.varint(), r.varint(), r.varint()
 	last := r.signed()
 	if r.bad || total != uint64(n) || minis == 0 || minis > 1<<10 || block > 1<<20 || block%minis != 0 || block/minis%8 != 0 {
-		return out, errPage
+		return out, nil, errPage
 	}
 	if n == 0 {
-		return out, nil
+		return out, r.data, nil
 	}
 	out = append(out, last)
 	per := int(block / minis)
@@ -157,20 +158,20 @@ func deltas(out []int64, n int, data []byte) ([]int64, error) {
 		least := r.signed()
 		widths := r.take(int(minis))
 		if r.bad {
-			return out, errPage
+			return out, nil, errPage
 		}
 		for _, width := range widths {
 			if len(out) == n {
 				break
 			}
 			if width > 64 {
-				return out, errPage
+				return out, nil, errPage
 			}
 			values := min(per, n-len(out))
 			packed := r.data[:min(len(r.data), per*int(width)/8)]
 			r.data = r.data[len(packed):]
 			if len(packed)*8 < values*int(width) {
-				return out, errPage
+				return out, nil, errPage
 			}
 			at := 0 // in bits
 			for range values {
@@ -180,10 +181,10 @@ func deltas(out []int64, n int, data []byte) ([]int64, error) {
 			}
 		}
 		if per == 0 {
-			return out, errPage
+			return out, nil, errPage
 		}
 	}
-	return out, nil
+	return out, r.data, nil
 }
 
 // bitsAt is the number of a width that begins at a bit.
@@ -268,6 +269,23 @@ func plainInts(out []int64, n int, data []byte, kind format.Type, unsigned bool)
 		}
 	}
 	return out, nil
+}
+
+// lengthTexts finds n texts behind their lengths.
+func lengthTexts(out [][]byte, lengths []int64, n int, data []byte) (texts [][]byte, spare []int64, err error) {
+	out = out[:0]
+	lengths, data, err = deltas(lengths, n, data)
+	if err != nil {
+		return out, lengths, err
+	}
+	for _, size := range lengths {
+		if size = int64(int32(size)); size < 0 || size > int64(len(data)) {
+			return out, lengths, errPage
+		}
+		out = append(out, data[:size:size])
+		data = data[size:]
+	}
+	return out, lengths, nil
 }
 
 // plainTexts finds n texts.

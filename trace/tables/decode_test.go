@@ -55,15 +55,38 @@ func TestDeltas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := deltas(nil, len(values), data)
-		if err != nil || !slices.Equal(got, values) {
-			t.Fatalf("%d, want %d: %v", got, values, err)
+		got, rest, err := deltas(nil, len(values), append(data, "rest"...))
+		if err != nil || !slices.Equal(got, values) || string(rest) != "rest" {
+			t.Fatalf("%d, want %d, and %q: %v", got, values, rest, err)
 		}
-		if _, err := deltas(nil, len(values)+1, data); err == nil {
+		if _, _, err := deltas(nil, len(values)+1, data); err == nil {
 			t.Fatal("one more than there are")
 		}
 		for cut := range len(data) {
-			_, _ = deltas(nil, len(values), data[:cut])
+			_, _, _ = deltas(nil, len(values), data[:cut])
+		}
+	})
+}
+
+func TestLengthTexts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), 0, 20), 0, 100).Draw(t, "values")
+		var all []byte
+		offsets := []uint32{0}
+		for _, v := range values {
+			all = append(all, v...)
+			offsets = append(offsets, uint32(len(all)))
+		}
+		data, err := (&delta.LengthByteArrayEncoding{}).EncodeByteArray(nil, all, offsets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := lengthTexts(nil, nil, len(values), data)
+		if err != nil || !slices.EqualFunc(got, values, bytes.Equal) {
+			t.Fatalf("%q, want %q: %v", got, values, err)
+		}
+		for cut := range len(data) {
+			_, _, _ = lengthTexts(nil, nil, len(values), data[:cut])
 		}
 	})
 }
@@ -88,11 +111,11 @@ func TestBombs(t *testing.T) {
 		t.Errorf("a level that is none: %d", got)
 	}
 	head := binary.AppendUvarint(binary.AppendUvarint(binary.AppendUvarint(nil, 128), 4), 1<<31-1)
-	if got, err := deltas(nil, 10, append(head, 0, 0, 0, 0, 0, 0)); err == nil {
+	if got, _, err := deltas(nil, 10, append(head, 0, 0, 0, 0, 0, 0)); err == nil {
 		t.Errorf("billions of differences: %d values", len(got))
 	}
 	for _, head := range [][]byte{{0, 0, 10, 0, 0}, {0, 1, 10, 0, 0}, {7, 1, 10, 0, 0, 1, 1}, {128, 1, 200, 1, 10, 0}} {
-		if got, err := deltas(nil, 10, head); err == nil {
+		if got, _, err := deltas(nil, 10, head); err == nil {
 			t.Errorf("blocks % x: %d", head, got)
 		}
 	}

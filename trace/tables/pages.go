@@ -71,12 +71,13 @@ type pageColumn struct {
 	dictionaryInts  []int64
 	dictionaryTexts [][]byte
 
-	at     int
-	null   []bool
-	ints   []int64  // of a column of numbers
-	texts  [][]byte // of a column of texts
-	levels []uint8  // 0 for null
-	index  []uint32
+	at      int
+	null    []bool
+	ints    []int64  // of a column of numbers
+	texts   [][]byte // of a column of texts
+	levels  []uint8  // 0 for null
+	index   []uint32
+	lengths []int64 // of texts
 }
 
 // begin opens the column's part of a row group.
@@ -108,8 +109,8 @@ func (c *pageColumn) begin(group int) error {
 	c.kind, c.codec = m.Type, m.Codec
 	c.optional, c.unsigned = t.leaves[c.leaf].optional, t.leaves[c.leaf].unsigned
 	section := io.NewSectionReader(t.file, at, c.rest)
-	if c.in == nil {
-		c.in = bufio.NewReaderSize(section, maxHeader)
+	if window := int(min(maxHeader, c.rest)); c.in == nil || c.in.Size() < window {
+		c.in = bufio.NewReaderSize(section, window)
 	} else {
 		c.in.Reset(section)
 	}
@@ -315,8 +316,22 @@ func (c *pageColumn) readValues(h pageHeader, n int, data []byte) (err error) {
 		}
 		return err
 	case encodingDelta:
-		if c.kind == format.Int64 {
-			c.ints, err = deltas(c.ints, n, data)
+		if c.kind == format.Int64 || c.kind == format.Int32 {
+			c.ints, _, err = deltas(c.ints, n, data)
+			for i := range c.ints {
+				switch {
+				case c.kind == format.Int64:
+				case c.unsigned:
+					c.ints[i] = int64(uint32(c.ints[i]))
+				default:
+					c.ints[i] = int64(int32(c.ints[i]))
+				}
+			}
+			return err
+		}
+	case encodingDeltaLengths:
+		if c.kind == format.ByteArray {
+			c.texts, c.lengths, err = lengthTexts(c.texts, c.lengths, n, data)
 			return err
 		}
 	case encodingRLE:
