@@ -39,6 +39,7 @@ type Device struct {
 	Uses          []UsePoint               // what was in use and what was not, over time; nil where the file has no events
 	OOMs          []OOM
 	Help          []Help
+	Enough        *Enough         // memory that would have been enough, nil if it did not run out, or that was not looked for
 	Outside       []*Outside      // beside logs of the device
 	Roles         *simulate.Roles // what its blocks are for; nil where the file has no events
 	Steps         simulate.StepList
@@ -67,11 +68,9 @@ type Options struct {
 	// From and To bound the events among which peaks are looked for; To is the first behind them, 0 for the end.
 	From, To int
 	At       *int            // an instant to look at: after this event, -1 for before the first; nil for none
-	Replay   bool            // whether to try what would have helped
+	Replay   bool            // whether to try what would have helped: the whole recording, so not where From or To are set
 	Step     *regexp.Regexp  // annotations that are steps, nil to find out
 	Rules    []simulate.Rule // what blocks are for, where the person knows better
-	// Each, if not nil, is called after each event of each device that is followed.
-	Each func(dev *trace.Device, event int, e *trace.Event, now simulate.Now)
 }
 
 // Analyze follows a trace and says what it shows.
@@ -98,7 +97,6 @@ type peaks struct {
 	failed              []OOM
 	held                *trace.Series // what the allocator had reserved by its own count, nil if that is in the events
 	dev                 *trace.Device
-	each                func(*trace.Device, int, *trace.Event, simulate.Now)
 	uses                *uses
 	at                  *moment // the instant that was asked for, nil if none was
 	limit               int64   // bytes that the process may reserve, negative if not known
@@ -112,9 +110,6 @@ type moment struct {
 func (p *peaks) watch(i int, e *trace.Event, now simulate.Now) {
 	if p.held != nil {
 		now.Reserved = levelAt(p.held, e.Time)
-	}
-	if p.each != nil {
-		p.each(p.dev, i, e, now)
 	}
 	if p.dev.Content != trace.Decisions {
 		now.Model = nil // it has no memory
@@ -145,7 +140,7 @@ func analyzeDevice(t *trace.Trace, dev *trace.Device, cfg config.Config, o Optio
 	if dev.Content == trace.Samples || dev.Content == trace.Instant {
 		return withoutEvents(dev)
 	}
-	p := peaks{dev: dev, each: o.Each, held: countedBy(dev), from: o.From, to: o.To, allocated: moment{event: -1}, reserved: moment{event: -1},
+	p := peaks{dev: dev, held: countedBy(dev), from: o.From, to: o.To, allocated: moment{event: -1}, reserved: moment{event: -1},
 		uses: newUses(&dev.Events), limit: o.Limit}
 	if o.To <= 0 {
 		p.to = dev.Events.Len()
@@ -195,8 +190,8 @@ func analyzeDevice(t *trace.Trace, dev *trace.Device, cfg config.Config, o Optio
 	for i := range min(len(d.OOMs), mostHolders) {
 		d.OOMs[i].Holders = d.holders(d.OOMs[i].Event)
 	}
-	if o.Replay && (dev.Content == trace.Decisions || p.held != nil) {
-		d.Help = d.help()
+	if whole := o.From == 0 && o.To <= 0; o.Replay && whole && (dev.Content == trace.Decisions || p.held != nil) {
+		d.Help, d.Enough = d.help(), d.enough()
 	}
 	d.Uses = p.uses.over(&d)
 	d.Steps = simulate.Steps(t, dev, o.Step)
@@ -219,6 +214,14 @@ func initialMoment(f *simulate.Following) moment {
 		m.reserved += s.Size
 	}
 	return m
+}
+
+// timeAt is when an event happened, 0 if there is no such event or no telling.
+func (d *Device) timeAt(event int) trace.Time {
+	if event < 0 || event >= d.Trace.Events.Len() {
+		return 0
+	}
+	return d.Trace.Events.At(event).Time
 }
 
 // lay looks at how memory lay at the instants that matter.
@@ -248,6 +251,7 @@ func (d *Device) lay(o Options) {
 // look says of the instants that matter what was allocated then, from all sides.
 func (d *Device) look(t *trace.Trace, o Options) {
 	if d.Follow == nil {
+		d.lookOnce(t.Stacks)
 		return
 	}
 	d.Roles = d.Follow.Roles(t, d.Steps, o.Rules)

@@ -119,6 +119,49 @@ func (d *Device) breakdown(stacks *trace.Stacks, event int) *Breakdown {
 	return &b
 }
 
+// lookOnce looks at what is told of the instants of a device that has no events.
+func (d *Device) lookOnce(stacks *trace.Stacks) {
+	for _, p := range []*Peak{&d.PeakAllocated, &d.End} {
+		if len(p.Holders.ByStack) > 0 {
+			p.Breakdown = &Breakdown{Holders: p.Holders}
+			p.Breakdown.byCode(stacks)
+		}
+	}
+	if list := categoriesAt(d.Trace.Series, d.PeakAllocated.Time); list != nil {
+		if d.PeakAllocated.Breakdown == nil {
+			d.PeakAllocated.Breakdown = &Breakdown{}
+		}
+		d.PeakAllocated.Breakdown.ByCategory = list
+	}
+}
+
+// categoriesAt is what the categories of tensors had at a moment, where a recording has series of them that add up to
+// what was allocated then.
+func categoriesAt(list []trace.Series, at trace.Time) []Share {
+	total := trace.FindSeries(list, trace.Allocated)
+	if total == nil {
+		return nil
+	}
+	var out []Share
+	sum := int64(0)
+	for i := range list {
+		s := &list[i]
+		if s.Quantity != trace.OfCategory {
+			continue
+		}
+		p, _ := s.At(at)
+		sum += p.Last
+		if p.Last > 0 {
+			out = append(out, Share{Name: s.Name, Bytes: p.Last})
+		}
+	}
+	if sum != total.Max {
+		return nil
+	}
+	slices.SortStableFunc(out, func(a, b Share) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	return out
+}
+
 // byCode adds up by file, module and frame.
 func (b *Breakdown) byCode(stacks *trace.Stacks) {
 	var file, module shares[string]

@@ -153,6 +153,16 @@ func serves(cfg *config.Config, request, size int64) bool {
 	return size < request+cfg.MaxNonSplitRounding
 }
 
+// holders are who allocated the blocks.
+func (f *Freeing) holders() Holders {
+	var h Holders
+	for _, b := range f.Blocks {
+		h.hold(liveBlock{id: b.Block, stack: b.Stack, born: b.Born, size: b.Bytes})
+	}
+	h.sort()
+	return h
+}
+
 // inUse is the bytes of a block that is not free.
 func inUse(b *caching.Placed) int64 {
 	if b.Free {

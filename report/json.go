@@ -46,6 +46,7 @@ type deviceJSON struct {
 	Growth        *growthJSON        `json:"growth"`
 	OOMs          []oomJSON          `json:"ooms"`
 	Help          []helpJSON         `json:"help"`
+	Enough        *enoughJSON        `json:"enough_memory"`
 	Assumptions   []string           `json:"assumptions"`
 	Exact         *bool              `json:"exact"`
 	Content       string             `json:"content"`
@@ -54,6 +55,8 @@ type deviceJSON struct {
 	Live          *liveJSON          `json:"live"`
 	Outside       []*outsideJSON     `json:"outside"`
 	Warnings      []WarningJSON      `json:"warnings"`
+	At            *atJSON            `json:"at"`
+	Uses          *usesJSON          `json:"over_time"`
 }
 
 type settingsJSON struct {
@@ -79,6 +82,8 @@ type peakAllocatedJSON struct {
 	Before       *int64      `json:"before_recording_bytes"`
 	Unattributed *int64      `json:"unattributed_bytes"`
 	ByStack      []stackJSON `json:"by_stack"`
+	Tree         []treeJSON  `json:"tree"`
+	sharesJSON
 }
 
 type peakReservedJSON struct {
@@ -94,37 +99,49 @@ type endJSON struct {
 	Before       *int64      `json:"before_recording_bytes"`
 	Unattributed *int64      `json:"unattributed_bytes"`
 	ByStack      []stackJSON `json:"by_stack"`
+	sharesJSON
 }
 
 type fragmentationJSON struct {
-	Stranded int64     `json:"stranded_bytes"`
-	Cached   int64     `json:"cached_bytes"`
-	Rounding int64     `json:"rounding_bytes"`
-	Pending  int64     `json:"pending_bytes"`
-	Largest  int64     `json:"largest_free_bytes"`
-	PinnedBy []pinJSON `json:"pinned_by"`
+	Stranded  int64          `json:"stranded_bytes"`
+	Cached    int64          `json:"cached_bytes"`
+	Rounding  int64          `json:"rounding_bytes"`
+	Pending   int64          `json:"pending_bytes"`
+	Private   *int64         `json:"private_pools_bytes"`
+	Largest   int64          `json:"largest_free_bytes"` // in any pool
+	PinnedBy  []pinJSON      `json:"pinned_by"`
+	FreeSizes []freeSizeJSON `json:"free_sizes"`
+	Pools     []poolUseJSON  `json:"pools"`
 }
 
 type pinJSON struct {
-	Segment int64    `json:"segment_bytes"`
-	Live    int64    `json:"live_bytes"`
-	Blocks  int      `json:"live_blocks"`
-	Stack   []string `json:"stack"`
+	Segment  int64    `json:"segment_bytes"`
+	Live     int64    `json:"live_bytes"`
+	Blocks   int      `json:"live_blocks"`
+	Stack    []string `json:"stack"`       // of the largest of them
+	Bytes    int64    `json:"stack_bytes"` // that it takes
+	Born     *int     `json:"stack_event"` // null: it is older than the recording
+	AgeUS    *int64   `json:"stack_age_us"`
+	Category string   `json:"stack_category"`
+	Pool     string   `json:"pool"`
 }
 
 type oomJSON struct {
-	Event      int    `json:"event"`
+	Event      *int   `json:"event"`
 	TimeUS     *int64 `json:"time_us"`
 	Requested  *int64 `json:"requested_bytes"`
 	Tried      *int64 `json:"tried_bytes"`
 	Allocated  int64  `json:"allocated_bytes"`
 	Reserved   *int64 `json:"reserved_bytes"`
 	DeviceFree *int64 `json:"device_free_bytes"`
-	Largest    int64  `json:"largest_free_bytes"`
+	Largest    *int64 `json:"largest_free_bytes"` // that the request could have had, of its pool and stream
 	Verdict    string `json:"verdict"`
 	Why        string `json:"why"`
 
-	ByStack []stackJSON `json:"by_stack"`
+	ByStack       []stackJSON        `json:"by_stack"`
+	Fragmentation *fragmentationJSON `json:"fragmentation"`
+	Freeing       *freeingJSON       `json:"freeing"`
+	sharesJSON
 }
 
 type helpJSON struct {
@@ -133,6 +150,12 @@ type helpJSON struct {
 	Peak      int64  `json:"peak_reserved_bytes"`
 	Instead   int64  `json:"instead_of_bytes"`
 	Prefix    bool   `json:"prefix"`
+}
+
+type enoughJSON struct {
+	Bytes  int64 `json:"bytes"`
+	Limit  bool  `json:"limit"` // of the process's own limit; otherwise of what the device gives
+	Prefix bool  `json:"prefix"`
 }
 
 // WriteJSON renders an analysis for programs.
@@ -181,6 +204,7 @@ func (a *Analysis) deviceJSON(d *Device) deviceJSON {
 		Bytes: &d.PeakAllocated.Allocated, Event: eventOf(d.PeakAllocated), TimeUS: timeOf(d.PeakAllocated.Time),
 		Reserved: d.reserved(&d.PeakAllocated), Requested: d.requested(&d.PeakAllocated),
 		Before: &peak.Before, Unattributed: &peak.Unattributed, ByStack: stackList(stacks, peak),
+		Tree: d.PeakAllocated.Breakdown.branches(), sharesJSON: d.PeakAllocated.Breakdown.sides(),
 	}
 	j.PeakReserved = peakReservedJSON{Bytes: d.reserved(&d.PeakReserved)}
 	if j.PeakReserved.Bytes != nil {
@@ -188,16 +212,23 @@ func (a *Analysis) deviceJSON(d *Device) deviceJSON {
 		j.PeakReserved.Allocated = &d.PeakReserved.Allocated
 	}
 	j.End = endJSON{Allocated: &d.End.Allocated, Reserved: d.reserved(&d.End), Before: &end.Before,
-		Unattributed: &end.Unattributed, ByStack: stackList(stacks, end)}
+		Unattributed: &end.Unattributed, ByStack: stackList(stacks, end), sharesJSON: d.End.Breakdown.sides()}
+	j.At, j.Uses = a.atJSON(d), usesOver(d)
 	if d.Trace.Content == trace.Decisions {
 		a.decisionsJSON(d, &j)
 	}
 	for _, o := range d.OOMs {
 		j.OOMs = append(j.OOMs, oomJSON{
-			Event: o.Event, TimeUS: timeOf(o.Time), Requested: atLeast(o.Requested, 1), Tried: atLeast(o.Tried, 1), Allocated: o.Allocated,
-			Reserved: d.reservedThen(&o), DeviceFree: atLeast(o.DeviceFree, 1), Largest: o.LargestFree, Verdict: o.Verdict, Why: o.Why,
-			ByStack: stackList(stacks, o.Holders),
+			Event: &o.Event, TimeUS: timeOf(o.Time), Requested: atLeast(o.Requested, 1), Tried: atLeast(o.Tried, 1), Allocated: o.Allocated,
+			Reserved: d.reservedThen(&o), DeviceFree: atLeast(o.DeviceFree, 1), Largest: atLeast(o.LargestFree, 0), Verdict: o.Verdict, Why: o.Why,
+			ByStack: stackList(stacks, o.Holders), Fragmentation: a.layoutJSON(d, o.Layout), sharesJSON: o.Breakdown.sides(),
 		})
+		if o.Layout != nil {
+			j.OOMs[len(j.OOMs)-1].Freeing = a.freeingJSON(o.Layout.Freeing)
+		}
+	}
+	if d.Enough != nil {
+		j.Enough = &enoughJSON{d.Enough.Bytes, d.Enough.Limit, f.Requests.Prefix()}
 	}
 	for _, h := range d.Help {
 		j.Help = append(j.Help, helpJSON(h))
@@ -219,16 +250,7 @@ func (a *Analysis) decisionsJSON(d *Device, j *deviceJSON) {
 	for _, s := range a.Settings {
 		j.Settings.Findings = append(j.Settings.Findings, s.Message)
 	}
-	if !d.Fragmented {
-		return
-	}
-	j.Fragmentation = &fragmentationJSON{
-		Stranded: d.Fragmentation.Stranded, Cached: d.Fragmentation.Cached, Rounding: d.Fragmentation.Rounding,
-		Pending: d.Fragmentation.Pending, Largest: d.Fragmentation.Largest, PinnedBy: []pinJSON{},
-	}
-	for _, p := range d.PinnedBy {
-		j.Fragmentation.PinnedBy = append(j.Fragmentation.PinnedBy, pinJSON{p.Segment, p.Live, p.Blocks, fullStack(a.Trace.Stacks, p.Stack)})
-	}
+	j.Fragmentation = a.layoutJSON(d, d.PeakReserved.Layout)
 }
 
 func stackList(stacks *trace.Stacks, h Holders) []stackJSON {

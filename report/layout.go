@@ -29,6 +29,26 @@ type FreeSize struct {
 	Blocks int
 }
 
+// freeTally counts free blocks by size.
+type freeTally [65]FreeSize
+
+func (t *freeTally) add(size int64) {
+	s := &t[bits.Len64(uint64(size))]
+	s.Bytes += size
+	s.Blocks++
+}
+
+func (t *freeTally) list() []FreeSize {
+	var out []FreeSize
+	for n, s := range t {
+		if s.Blocks > 0 {
+			s.From = 1 << max(n-1, 0)
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
 // PoolUse is the memory of one pool that belongs to one stream:
 //
 //	Reserved = Allocated + Pending + Free
@@ -80,7 +100,7 @@ func layoutOf(event int, a *caching.Allocator) *Layout {
 	l.PinnedBy = pinsOf(blocks)
 	type key struct{ pool, stream uint32 }
 	index := map[key]int{}
-	var sizes [64]FreeSize
+	var sizes freeTally
 	for i := range blocks {
 		b := &blocks[i]
 		k := key{b.Pool, b.Stream}
@@ -96,9 +116,7 @@ func layoutOf(event int, a *caching.Allocator) *Layout {
 		case b.Free:
 			u.Free += b.Size
 			u.Largest = max(u.Largest, b.Size)
-			s := &sizes[bits.Len64(uint64(b.Size))]
-			s.Bytes += b.Size
-			s.Blocks++
+			sizes.add(b.Size)
 		case b.Pending:
 			u.Pending += b.Size
 		default:
@@ -106,12 +124,7 @@ func layoutOf(event int, a *caching.Allocator) *Layout {
 			u.Blocks++
 		}
 	}
-	for n, s := range sizes {
-		if s.Blocks > 0 {
-			s.From = 1 << max(n-1, 0)
-			l.FreeSizes = append(l.FreeSizes, s)
-		}
-	}
+	l.FreeSizes = sizes.list()
 	slices.SortFunc(l.Pools, func(x, y PoolUse) int {
 		return cmp.Or(cmp.Compare(y.Reserved, x.Reserved), cmp.Compare(x.Pool, y.Pool), cmp.Compare(x.Stream, y.Stream))
 	})

@@ -129,10 +129,7 @@ func (a *Analysis) leaks(p *page, d *Device) {
 	g := &d.Growth
 	p.line("%s: %s over %s (%s). Candidates for a leak, as far as this recording goes:", p.bold("Growth"), perStep(g.Live),
 		overSteps(d), d.Steps.Source)
-	rows := p.style.Rows
-	if rows == 0 {
-		rows = 10
-	}
+	rows := p.rows()
 	groups := leakGroups(a.Trace.Stacks, g.Leaks)
 	p.fence()
 	p.line("  %12s  %11s  %10s  %10s  %s", "bytes a step", "blocks", "confidence", "at the end", "where")

@@ -161,6 +161,56 @@ func (d *Device) help() []Help {
 	return []Help{*best}
 }
 
+// Enough is memory in which a recording that ran out of it would have finished on its own settings, as a replay showed.
+type Enough struct {
+	Bytes int64 // what the process may reserve, or the device give
+	Limit bool  // it is the limit that the process set itself
+}
+
+const (
+	enoughReplays = 10        // sizes that are tried at most
+	enoughEvents  = 4_000_000 // events that are replayed for it, about
+)
+
+// enough looks for a size of memory that suffices: between what was there and what is reserved if there is no limit, by
+// halving. The one that is named was replayed; smaller ones may do. It is nil if more memory does not help.
+func (d *Device) enough() *Enough {
+	f := d.Follow
+	if len(d.OOMs) == 0 {
+		return nil
+	}
+	around := f.Surroundings()
+	if f.Truncated {
+		around = f.Alike()
+	}
+	last := d.OOMs[len(d.OOMs)-1]
+	limited := f.Bounds.Limit >= 0 || last.Verdict == OwnLimit
+	finishes := func(run simulate.Run) bool { return run.Completed && run.FirstOOM == nil }
+	w := simulate.WhatIf{Config: f.Config, Limit: -1}
+	free := f.Requests.Once(around, w)
+	if !finishes(free) {
+		return nil
+	}
+	low, high := d.PeakReserved.Reserved, free.Stats.Reserved.Peak
+	for range min(max(enoughEvents/max(d.Trace.Events.Len(), 1), 1), enoughReplays) - 1 {
+		middle := (low + (high-low)/2) / simulate.FitStep * simulate.FitStep
+		if middle <= low || high-low <= high/200 {
+			break
+		}
+		if limited {
+			w.Limit = middle
+		} else {
+			w.Memory = middle
+		}
+		if run := f.Requests.Once(around, w); finishes(run) {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return &Enough{Bytes: high, Limit: limited}
+}
+
 // helpful lists the settings to try.
 func helpful(now config.Config) []config.Config {
 	var out []config.Config

@@ -59,7 +59,7 @@ func withoutEvents(dev *trace.Device) Device {
 func unjudged(failed []OOM) []OOM {
 	for i := range failed {
 		o := &failed[i]
-		o.Tried, o.LargestFree = o.Requested, 0
+		o.Tried, o.LargestFree = o.Requested, -1
 		o.Verdict = Untold
 		o.Why = "this kind of recording does not tell what the device had free, nor in which pieces"
 	}
@@ -91,6 +91,8 @@ func (a *Analysis) withoutEventsJSON(d *Device, j *deviceJSON) {
 	j.PeakReserved.Bytes, j.PeakReserved.TimeUS = atLeast(d.PeakReserved.Reserved, 0), timeOf(d.PeakReserved.Time)
 	j.End.Allocated, j.End.Reserved = atLeast(d.End.Allocated, 0), atLeast(d.End.Reserved, 0)
 	j.PeakAllocated.ByStack = stackList(a.Trace.Stacks, d.PeakAllocated.Holders)
+	j.PeakAllocated.Tree, j.PeakAllocated.sharesJSON = d.PeakAllocated.Breakdown.branches(), d.PeakAllocated.Breakdown.sides()
+	j.End.sharesJSON = d.End.Breakdown.sides()
 	if d.Live == nil {
 		return
 	}
@@ -99,10 +101,11 @@ func (a *Analysis) withoutEventsJSON(d *Device, j *deviceJSON) {
 	if f := d.Live.Failed; f != nil {
 		verdict, why := d.Live.judge(d.Trace)
 		j.OOMs = append(j.OOMs, oomJSON{TimeUS: timeOf(f.Time), Requested: atLeast(f.Requested, 1), Tried: atLeast(f.Requested, 1), Allocated: d.Live.Used,
-			Reserved: atLeast(d.Live.Held, 1), Largest: d.Live.LargestFree, Verdict: verdict, Why: why, ByStack: []stackJSON{}})
+			Reserved: atLeast(d.Live.Held, 1), Largest: atLeast(d.Live.LargestFree, 0), Verdict: verdict, Why: why, ByStack: []stackJSON{}})
 	}
 	if d.Live.Held > 0 {
-		j.Fragmentation = &fragmentationJSON{Stranded: d.Live.Free, Largest: d.Live.LargestFree, PinnedBy: []pinJSON{}}
+		j.Fragmentation = &fragmentationJSON{Stranded: d.Live.Free, Largest: d.Live.LargestFree, PinnedBy: []pinJSON{},
+			FreeSizes: freeSizesOf(&d.Trace.Final), Pools: []poolUseJSON{}}
 	}
 }
 

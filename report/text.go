@@ -12,43 +12,6 @@ import (
 	"github.com/vramscope/vramscope/trace"
 )
 
-// Style says how text may look.
-type Style struct {
-	Markdown bool
-	Color    bool
-	Rows     int // rows of a table of stacks; 0 for ten
-}
-
-// page writes lines.
-type page struct {
-	w     io.Writer
-	style Style
-	err   error
-}
-
-func (p *page) line(format string, args ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
-	}
-}
-
-func (p *page) bold(s string) string {
-	switch {
-	case p.style.Markdown:
-		return "**" + s + "**"
-	case p.style.Color:
-		return "\x1b[1m" + s + "\x1b[0m"
-	}
-	return s
-}
-
-// table begins and ends a block of aligned lines.
-func (p *page) fence() {
-	if p.style.Markdown {
-		p.line("```")
-	}
-}
-
 // WriteText renders an analysis for a terminal, or as Markdown.
 func (a *Analysis) WriteText(w io.Writer, style Style) error {
 	p := &page{w: w, style: style}
@@ -129,15 +92,10 @@ func (a *Analysis) device(p *page, d *Device) {
 	}
 	p.line("%s", p.bold(fmt.Sprintf("Peak %s allocated, %s reserved: %s (%s) %s.",
 		Bytes(most), Bytes(held), Bytes(held-most), percent(held-most, held), ever)))
-	d.failures(p)
+	a.failures(p, d)
 	d.helps(p, filepath.Base(a.File))
-	p.line("")
-	a.holders(p, "At the peak"+d.when(d.PeakAllocated.Event), d.PeakAllocated.Allocated, d.PeakAllocated.Holders)
-	if len(d.OOMs) > 0 && d.OOMs[0].Holders.ByStack != nil && d.OOMs[0].Allocated != d.PeakAllocated.Allocated {
-		first := d.OOMs[0]
-		a.holders(p, "When it ran out"+d.when(first.Event), first.Allocated, first.Holders)
-	}
-	d.fragments(p, a.Trace.Stacks)
+	a.instants(p, d)
+	a.fragments(p, d)
 	a.growth(p, d)
 	d.ending(p)
 }
@@ -154,35 +112,83 @@ func (d *Device) when(event int) string {
 	return fmt.Sprintf(" (+%s, event %s%s)", Span(time.Duration(at-start)), Count(event), d.during(event))
 }
 
-func (d *Device) failures(p *page) {
+func (a *Analysis) failures(p *page, d *Device) {
 	if len(d.OOMs) == 0 {
 		return
 	}
 	first := d.OOMs[0]
-	free := "unknown"
+	free, piece := "unknown", ""
 	if first.DeviceFree > 0 {
 		free = Bytes(first.DeviceFree)
 	}
-	p.line("%s", p.bold(fmt.Sprintf("Ran out of memory%s: asked %s, %s free on the device, %s reserved but not usable (largest piece %s).",
-		d.when(first.Event), Bytes(first.Requested), free, Bytes(first.Unusable()), Bytes(first.LargestFree))))
+	if first.LargestFree >= 0 {
+		piece = fmt.Sprintf(" (largest piece for it %s)", Bytes(first.LargestFree))
+	}
+	p.line("%s", p.alarm(fmt.Sprintf("Ran out of memory%s: asked %s, %s free on the device, %s reserved but not usable%s.",
+		d.when(first.Event), Bytes(first.Requested), free, Bytes(first.Unusable()), piece)))
 	p.line("  %s: %s.", first.Verdict, first.Why)
+	if first.Layout != nil {
+		a.freeing(p, first.Layout.Freeing)
+	}
 	if n := len(d.OOMs) - 1; n > 0 {
 		p.line("  And %s after that; the program went on.", plural(n, "time"))
 	}
 }
 
+// freeing says what would have made room.
+func (a *Analysis) freeing(p *page, f *Freeing) {
+	if f == nil {
+		return
+	}
+	const shown = 2
+	var who []string
+	h := f.holders()
+	groups := groupByPlace(a.Trace.Stacks, h.ByStack)
+	for _, g := range groups[:min(len(groups), shown)] {
+		who = append(who, fmt.Sprintf("%s of %s", Bytes(g.Bytes), g.where))
+	}
+	if h.Before > 0 {
+		who = append(who, fmt.Sprintf("%s from before recording began", Bytes(h.Before)))
+	}
+	if h.Unattributed > 0 {
+		who = append(who, fmt.Sprintf("%s without a call stack", Bytes(h.Unattributed)))
+	}
+	if n := len(groups) - shown; n > 0 {
+		who = append(who, plural(n, "place")+" more")
+	}
+	what := fmt.Sprintf("%s in %s", Bytes(f.Bytes), plural(len(f.Blocks), "block"))
+	if len(who) == 1 && len(groups) == 1 {
+		who[0] = groups[0].where
+	}
+	if f.Segments > 0 {
+		p.line("  Freeing %s (%s) would have made room: %s given back to the device.", what, strings.Join(who, ", "), Bytes(f.Room))
+		return
+	}
+	p.line("  Freeing %s (%s) would have made room: %s in one piece.", what, strings.Join(who, ", "), Bytes(f.Room))
+}
+
 func (d *Device) helps(p *page, file string) {
+	prefix := ""
+	if d.Follow.Requests.Prefix() {
+		prefix = ", up to where the recording ends"
+	}
+	enough := ""
+	if d.Enough != nil {
+		enough = Bytes(d.Enough.Bytes)
+		if d.Enough.Limit {
+			enough = "a limit of " + enough
+		}
+	}
 	for _, h := range d.Help {
 		gain := h.Instead - h.Peak
-		prefix := ""
-		if h.Prefix {
-			prefix = ", up to where the recording ends"
-		}
 		from := ""
 		if d.Follow.Truncated {
 			from = " from where the recording begins"
 		}
 		switch name := confName(h.Conf); {
+		case len(d.OOMs) > 0 && h.Completed && enough != "":
+			p.line("It would have got past that with %s (peak %s reserved), or on the present settings with %s (both replayed%s).", name, Bytes(h.Peak), enough, prefix)
+			enough = ""
 		case len(d.OOMs) > 0 && h.Completed:
 			p.line("It would have got past that with %s (peak %s reserved, replayed%s).", name, Bytes(h.Peak), prefix)
 		case len(d.OOMs) > 0:
@@ -192,15 +198,17 @@ func (d *Device) helps(p *page, file string) {
 		default:
 			p.line("With %s it would have reserved %s instead of %s%s (replayed): that does not help.", name, Bytes(h.Peak), Bytes(h.Instead), from)
 		}
+	}
+	if enough != "" {
+		p.line("It would have got past that on the present settings with %s (replayed%s).", enough, prefix)
+	}
+	if len(d.Help) > 0 {
 		p.line("More settings: vramscope tune %s · the least memory: vramscope fit %s", file, file)
 	}
 }
 
 func (a *Analysis) holders(p *page, title string, allocated int64, h Holders) {
-	rows := p.style.Rows
-	if rows == 0 {
-		rows = 10
-	}
+	rows := p.rows()
 	p.line("%s: %s by the line that allocated", p.bold(title), Bytes(allocated))
 	p.fence()
 	groups := groupByPlace(a.Trace.Stacks, h.ByStack)
@@ -237,36 +245,118 @@ func (a *Analysis) holders(p *page, title string, allocated int64, h Holders) {
 	p.fence()
 }
 
-func (d *Device) fragments(p *page, stacks *trace.Stacks) {
-	if !d.Fragmented {
-		p.line("%s: not known, since the recording does not keep to the rules of the allocator.", p.bold("Reserved but not in use at the reserved peak"))
+// instants says who held the memory at the instants that matter.
+func (a *Analysis) instants(p *page, d *Device) {
+	d.timeline(p)
+	p.line("")
+	instant := func(title string, event int, allocated int64, h Holders, b *Breakdown) {
+		title += d.when(event)
+		a.holders(p, title, allocated, h)
+		a.sides(p, d, allocated, b)
+		if p.style.Tree {
+			a.calls(p, "Calls: "+title, allocated, h)
+		}
+	}
+	if at := d.At; at != nil {
+		instant("As asked", at.Event, at.Allocated, at.Holders, at.Breakdown)
+		if at.Layout != nil {
+			a.layout(p, d, "Reserved but not in use then", at.Layout, at.Reserved)
+		}
+		p.line("")
+	}
+	instant("At the peak", d.PeakAllocated.Event, d.PeakAllocated.Allocated, d.PeakAllocated.Holders, d.PeakAllocated.Breakdown)
+	if len(d.OOMs) > 0 && d.OOMs[0].Holders.ByStack != nil && d.OOMs[0].Allocated != d.PeakAllocated.Allocated {
+		first := d.OOMs[0]
+		instant("When it ran out", first.Event, first.Allocated, first.Holders, first.Breakdown)
+	}
+}
+
+func (a *Analysis) fragments(p *page, d *Device) {
+	title := "Reserved but not in use at the reserved peak"
+	if l := d.PeakReserved.Layout; l != nil {
+		a.layout(p, d, title+d.when(d.PeakReserved.Event), l, d.PeakReserved.Reserved)
 		return
 	}
-	f := d.Fragmentation
-	p.line("%s: %s", p.bold("Reserved but not in use at the reserved peak"+d.when(d.PeakReserved.Event)),
-		Bytes(f.Stranded+f.Cached+f.Pending))
+	p.line("%s: not known, since the recording does not keep to the rules of the allocator.", p.bold(title))
+}
+
+// layout says how memory lay at an instant.
+func (a *Analysis) layout(p *page, d *Device, title string, f *Layout, reserved int64) {
+	p.line("%s: %s", p.bold(title), Bytes(f.Stranded+f.Cached+f.Pending))
 	p.fence()
 	p.line("  %10s  stranded: free, in segments that something in use keeps", Bytes(f.Stranded))
 	p.line("  %10s  cached: whole free segments, which could be given back", Bytes(f.Cached))
 	p.line("  %10s  waiting for other streams", Bytes(f.Pending))
+	if f.Private > 0 {
+		p.line("  %10s  of what is reserved belongs to private pools (CUDA graphs, MemPools), for nobody else to use", Bytes(f.Private))
+	}
 	p.line("  The largest free block has %s; blocks in use have %s more than was asked for (rounding).", Bytes(f.Largest), Bytes(f.Rounding))
 	p.fence()
+	if len(f.FreeSizes) > 1 && (f.Stranded+f.Cached)*worthSizes >= reserved {
+		p.item("Free blocks: %s", freeSizesText(f.FreeSizes))
+	}
 	const shown = 3
 	n := 0
-	for _, pin := range d.PinnedBy {
-		if n == shown || pin.Stranded() < max(d.PeakReserved.Reserved/200, mib) {
+	for _, pin := range f.PinnedBy {
+		if n == shown || pin.Stranded() < max(reserved/200, mib) {
 			break
 		}
 		n++
-		who := place(stacks.Stack(pin.Stack)).String()
+		who := place(a.Trace.Stacks.Stack(pin.Stack)).String()
 		switch {
 		case who == "" && pin.Old:
 			who = "allocated before recording began"
 		case who == "":
 			who = "recorded without a call stack"
 		}
-		p.line("  %s in use keep %s: %s, the largest %s of %s", Bytes(pin.Live), Bytes(pin.Segment), plural(pin.Blocks, "block"), Bytes(pin.StackSize), who)
+		p.item("%s in use keep %s: %s, the largest %s of %s%s", Bytes(pin.Live), Bytes(pin.Segment), plural(pin.Blocks, "block"), Bytes(pin.StackSize), who,
+			d.since(pin.Born, f.Event))
 	}
+}
+
+// worthSizes is one part of so many of what is reserved that must be free for the sizes of free blocks to tell anything.
+const worthSizes = 20
+
+// freeSizesText counts free blocks by size, in steps of 16.
+func freeSizesText(list []FreeSize) string {
+	var parts []string
+	for i := 0; i < len(list); {
+		from := int64(512)
+		for from*16 <= list[i].From {
+			from *= 16
+		}
+		sum := FreeSize{From: from}
+		for ; i < len(list) && list[i].From < from*16; i++ {
+			sum.Bytes += list[i].Bytes
+			sum.Blocks += list[i].Blocks
+		}
+		parts = append(parts, fmt.Sprintf("%s of %s to %s (%s)", Count(sum.Blocks), shortBytes(from), shortBytes(from*16), Bytes(sum.Bytes)))
+	}
+	return strings.Join(parts, " · ")
+}
+
+// shortBytes shows a power of two.
+func shortBytes(n int64) string {
+	for _, u := range []struct {
+		n    int64
+		name string
+	}{{gib, "GiB"}, {mib, "MiB"}, {kib, "KiB"}} {
+		if n >= u.n {
+			return fmt.Sprintf("%d %s", n/u.n, u.name)
+		}
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
+
+// since says how old a block is, as an addition to a text; nothing if it is not known, or of this instant.
+func (d *Device) since(born, event int) string {
+	if born < 0 || event-born < 2 {
+		return ""
+	}
+	if now, then := d.timeAt(event), d.timeAt(born); then > 0 && now > then {
+		return fmt.Sprintf(", %s old (event %s%s)", Span(time.Duration(now-then)), Count(born), d.during(born))
+	}
+	return fmt.Sprintf(", since event %s%s", Count(born), d.during(born))
 }
 
 func (d *Device) ending(p *page) {
@@ -298,6 +388,11 @@ func (a *Analysis) notes(p *page) {
 		warn(prefix, d.Trace.Warnings)
 		if d.Follow == nil {
 			continue
+		}
+		if d.Roles != nil {
+			for _, r := range d.Roles.Idle {
+				lines = append(lines, prefix+fmt.Sprintf("category %q: no block's call stack and no annotation matches %s", r.Name, r.Match))
+			}
 		}
 		s := &d.Follow.Score
 		for _, t := range append(d.loose(), s.Assumed...) {

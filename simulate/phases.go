@@ -53,37 +53,80 @@ const (
 	makesWeights // parameters are made, moved or loaded
 	makesBuckets // buffers that gradients live in
 	makesCache   // caches of keys and values, workspaces of libraries
+	gathers      // weights that are spread over devices are brought together for use
+	scatters     // gradients are spread over devices
 )
 
-// frameTraits are patterns of a frame, as file, a blank, and function. Paths have slashes, and one in front.
-var frameTraits = []struct {
+// frameTrait is a pattern of a frame, by its file and its function. Paths have slashes, and one in front.
+type frameTrait struct {
 	traits
-	file, function *regexp.Regexp // either may be nil
-}{
-	{inOptimizer, regexp.MustCompile(`/torch/optim/|/apex/optimizers/|/bitsandbytes/optim/|/torch_optimizer/|/deepspeed/ops/(adam|lamb|lion|adagrad)/|/transformer_engine/pytorch/optimizers/`), nil},
-	{inOptimizer, nil, regexp.MustCompile(`^Optimizer\.step#`)},
-	{inBackward, regexp.MustCompile(`/torch/autograd/(graph|__init__)\.py$`), regexp.MustCompile(`^(_engine_run_backward|backward|_make_grads)$`)},
-	{inBackward, nil, regexp.MustCompile(`^autograd::engine::|^(torch::autograd::)?Engine::evaluate_function|torch::autograd::(Engine|python::PythonEngine)::|^\w+Backward\d*$`)},
-	{inModule, regexp.MustCompile(`/torch/nn/modules/module\.py$`), regexp.MustCompile(`^(_call_impl|_wrapped_call_impl|__call__)$`)},
-	{inModule, nil, regexp.MustCompile(`^nn\.Module: `)},
-	{inRecompute, regexp.MustCompile(`/torch/utils/checkpoint\.py$`), regexp.MustCompile(`^(backward|recompute_fn|unpack_hook|inner_unpack)$`)},
-	{makesWeights, regexp.MustCompile(`/torch/nn/modules/module\.py$`), regexp.MustCompile(`^(_apply|convert|load_state_dict|_load_from_state_dict|load|to_empty)$`)},
-	{makesWeights, regexp.MustCompile(`/torch/nn/(parameter|init)\.py$`), nil},
-	{makesWeights, regexp.MustCompile(`/torch/nn/modules/\w+\.py$`), regexp.MustCompile(`^(__init__|reset_parameters)$`)},
-	{makesWeights, regexp.MustCompile(`/transformers/(modeling_utils|core_model_loading)\.py$|/accelerate/utils/modeling\.py$|/diffusers/models/mod(el|eling)_\w+\.py$|/vllm/model_executor/model_loader/`), nil},
-	{makesWeights, regexp.MustCompile(`/torch/distributed/(fsdp|_composable|fully_shard|_tensor|tensor)/`), regexp.MustCompile(`^(_init_\w+|_init_sharded_param|flatten_tensors\w*|shard|_shard_\w+|distribute_tensor|__init__)$`)},
-	{makesBuckets, regexp.MustCompile(`/torch/nn/parallel/distributed\.py$`), regexp.MustCompile(`^(_ddp_init_helper|_pre_forward|_rebuild_buckets)$`)},
-	{makesBuckets, nil, regexp.MustCompile(`c10d::Reducer::(initialize_buckets|rebuild_buckets)`)},
-	{makesCache, regexp.MustCompile(`/cache_utils\.py$|/kv_cache\w*\.py$|/cache_engine\.py$`), nil},
-	{makesCache, nil, regexp.MustCompile(`(?i)(init|alloc|setup|make|create|update)\w*_(kv_?)?cache|kv_?cache|getCUDABlasLtWorkspace|getChosenWorkspace|getNewWorkspace|WorkspaceSize`)},
+	file, function string // regular expressions, either may be empty
+}
+
+// frameTraits are what is known of PyTorch and of what is often used with it.
+var frameTraits = []frameTrait{
+	{inOptimizer, `/torch/optim/|/apex/optimizers/|/bitsandbytes/optim/|/torch_optimizer/|/deepspeed/ops/(adam|lamb|lion|adagrad)/|/transformer_engine/pytorch/optimizers/`, ``},
+	{inOptimizer, ``, `^Optimizer\.step#`},
+	{inBackward, `/torch/autograd/(graph|__init__)\.py$`, `^(_engine_run_backward|backward|_make_grads)$`},
+	{inBackward, ``, `^autograd::engine::|torch::autograd::(Engine|python::PythonEngine)::|^\w+Backward\d*$`},
+	{inModule, `/torch/nn/modules/module\.py$`, `^(_call_impl|_wrapped_call_impl|__call__)$`},
+	{inModule, ``, `^nn\.Module: `},
+	{inRecompute, `/torch/utils/checkpoint\.py$`, `^(backward|recompute_fn|unpack_hook|inner_unpack)$`},
+	{makesWeights, `/torch/nn/modules/module\.py$`, `^(_apply|convert|load_state_dict|_load_from_state_dict|load|to_empty)$`},
+	{makesWeights, `/torch/nn/(parameter|init)\.py$`, ``},
+	{makesWeights, `/torch/nn/modules/\w+\.py$`, `^(__init__|reset_parameters)$`},
+	{makesWeights, `/transformers/(modeling_utils|core_model_loading)\.py$|/accelerate/utils/modeling\.py$|/diffusers/models/mod(el|eling)_\w+\.py$|/vllm/model_executor/model_loader/`, ``},
+	{makesWeights, `/torch/distributed/(fsdp|_composable|_tensor|tensor)/`, `^(_init_\w+|flatten_tensors\w*|shard|_shard_\w+|distribute_tensor|__init__)$`},
+	{gathers, `/torch/distributed/.*fsdp`, `^(init_all_gather_outputs|alloc_storage|_alloc_storage|foreach_all_gather|_alloc_padded_unsharded_flat_param|unshard)$`},
+	{scatters, `/torch/distributed/.*fsdp`, `^(foreach_reduce|_reduce_grad|_get_reduce_scatter_tensors)$`},
+	{makesBuckets, `/torch/nn/parallel/distributed\.py$`, `^(_ddp_init_helper|_pre_forward|_rebuild_buckets)$`},
+	{makesBuckets, ``, `c10d::Reducer::(initialize_buckets|rebuild_buckets)`},
+	{makesCache, `/cache_utils\.py$|/kv_cache\w*\.py$|/cache_engine\.py$`, ``},
+	{makesCache, ``, `(?i)(init|alloc|setup|make|create|update)\w*_(kv_?)?cache|kv_?cache|getCUDABlasLtWorkspace|getChosenWorkspace|getNewWorkspace|WorkspaceSize`},
+}
+
+// compiled is a pattern that is ready for use; a nil expression matches anything.
+type compiled struct {
+	traits
+	file, function *regexp.Regexp
+}
+
+// compile readies the patterns: only for who wants them, since most of what this program does does not.
+func compile(list []frameTrait) []compiled {
+	ready := func(s string) *regexp.Regexp {
+		if s == "" {
+			return nil
+		}
+		return regexp.MustCompile(s)
+	}
+	out := make([]compiled, len(list))
+	for i, x := range list {
+		out[i] = compiled{x.traits, ready(x.file), ready(x.function)}
+	}
+	return out
+}
+
+// evidence knows what each stack of a trace tells, each frame being looked at once.
+type evidence struct {
+	stacks *trace.Stacks
+	known  []compiled
+	frames []traits
+	seen   []bool
+	stack  []traits
+	told   []bool
+}
+
+func newEvidence(s *trace.Stacks) *evidence {
+	return &evidence{stacks: s, known: compile(frameTraits), frames: make([]traits, s.NumFrames()), seen: make([]bool, s.NumFrames()),
+		stack: make([]traits, s.Len()), told: make([]bool, s.Len())}
 }
 
 // traitsOf looks for what a frame tells.
-func traitsOf(f trace.Frame) traits {
+func (v *evidence) traitsOf(f trace.Frame) traits {
 	file := "/" + strings.ReplaceAll(f.File, `\`, "/")
 	var t traits
-	for i := range frameTraits {
-		x := &frameTraits[i]
+	for i := range v.known {
+		x := &v.known[i]
 		if (x.file == nil || x.file.MatchString(file)) && (x.function == nil || x.function.MatchString(f.Func)) {
 			t |= x.traits
 		}
@@ -91,30 +134,16 @@ func traitsOf(f trace.Frame) traits {
 	return t
 }
 
-// evidence knows what each stack of a trace tells, each frame being looked at once.
-type evidence struct {
-	stacks *trace.Stacks
-	frames []traits
-	seen   []bool
-	stack  []traits
-	known  []bool
-}
-
-func newEvidence(s *trace.Stacks) *evidence {
-	return &evidence{stacks: s, frames: make([]traits, s.NumFrames()), seen: make([]bool, s.NumFrames()),
-		stack: make([]traits, s.Len()), known: make([]bool, s.Len())}
-}
-
 func (v *evidence) of(id trace.StackID) traits {
 	if int(id) >= len(v.stack) {
 		return 0
 	}
-	if !v.known[id] {
-		v.known[id] = true
+	if !v.told[id] {
+		v.told[id] = true
 		for _, f := range v.stacks.Frames(id) {
 			if !v.seen[f] {
 				v.seen[f] = true
-				v.frames[f] = traitsOf(v.stacks.Frame(f))
+				v.frames[f] = v.traitsOf(v.stacks.Frame(f))
 			}
 			v.stack[id] |= v.frames[f]
 		}
@@ -160,10 +189,11 @@ func (s *spans) after(event int) (int, *Iteration) {
 	return i, &s.list[i]
 }
 
-var (
-	namesForward   = regexp.MustCompile(`(?i)(^|[^a-z])(forward|fwd)([^a-z]|$)`)
-	namesBackward  = regexp.MustCompile(`(?i)(^|[^a-z])(backward|bwd)([^a-z]|$)`)
-	namesOptimizer = regexp.MustCompile(`^Optimizer\.step|(?i)(^|[^a-z])(optimizer|optim|opt)[_ ]?(step)?[^a-z]*$`)
+// Names of annotations that tell a phase.
+const (
+	namesForward   = `(?i)(^|[^a-z])(forward|fwd)([^a-z]|$)`
+	namesBackward  = `(?i)(^|[^a-z])(backward|bwd)([^a-z]|$)`
+	namesOptimizer = `^Optimizer\.step|(?i)(^|[^a-z])(optimizer|optim|opt)[_ ]?(step)?[^a-z]*$`
 )
 
 // phaser tells the phase of each event, asked for in order.
@@ -177,15 +207,16 @@ type phaser struct {
 func newPhaser(t *trace.Trace, d *trace.Device, steps StepList) *phaser {
 	p := &phaser{evidence: newEvidence(t.Stacks)}
 	var optimizer, zeroing, forward, backward []Iteration
+	onward, back, optimizes := regexp.MustCompile(namesForward), regexp.MustCompile(namesBackward), regexp.MustCompile(namesOptimizer)
 	for _, s := range scopesOf(t, d) {
 		switch {
 		case strings.HasPrefix(s.name, zeroGrad):
 			zeroing = append(zeroing, s.ranges(d)...)
-		case namesOptimizer.MatchString(s.name):
+		case optimizes.MatchString(s.name):
 			optimizer = append(optimizer, s.ranges(d)...)
-		case namesBackward.MatchString(s.name):
+		case back.MatchString(s.name):
 			backward = append(backward, s.ranges(d)...)
-		case namesForward.MatchString(s.name):
+		case onward.MatchString(s.name):
 			forward = append(forward, s.ranges(d)...)
 		}
 	}

@@ -1,9 +1,7 @@
 package simulate
 
 import (
-	"fmt"
 	"math"
-	"regexp"
 	"slices"
 
 	"github.com/vramscope/vramscope/trace"
@@ -36,15 +34,12 @@ const (
 
 var categoryNames = [numCategories]string{"unknown", "parameter", "gradient", "optimizer state", "activation", "temporary", "cache"}
 
-// MostRules is how many rules may be given.
-const MostRules = 100
-
-// Rule puts the blocks whose stack it matches into a category, whatever else is known of them.
-type Rule struct {
-	Name string
-	// Match is tried on each frame of a stack, written "path/file.py:66 function", and on the annotations that a block
-	// was allocated in.
-	Match *regexp.Regexp
+// String is the name of a category that is found without being told.
+func (c Category) String() string {
+	if c < numCategories {
+		return categoryNames[c]
+	}
+	return categoryNames[Unknown]
 }
 
 // Roles says of each block of a device what it is for, and in which phase of the program it was allocated. Both are by
@@ -55,6 +50,7 @@ type Roles struct {
 	Born  []Phase
 	// Training says whether there is a backward pass or an optimizer at all. Without, most is unknown.
 	Training bool
+	Idle     []Rule // rules that no block matched before another did
 }
 
 // Category is what a block is for.
@@ -85,7 +81,7 @@ const (
 	atEnd    = math.MaxInt32 // died at: never
 	unborn   = math.MaxInt32
 	older    = -1 // born at
-	keptFrom = 2  // a block that outlives the ends of so many steps is kept on purpose
+	keptFrom = 3  // a block that outlives the ends of so many steps is kept on purpose
 )
 
 // roles works out the roles of blocks.
@@ -109,6 +105,7 @@ func (f *Following) Roles(t *trace.Trace, steps StepList, rules []Rule) *Roles {
 	r := &roles{phaser: newPhaser(t, dev, steps), f: f, dev: dev, steps: steps}
 	r.out = &Roles{Names: slices.Clone(categoryNames[:]), Of: make([]Category, dev.NumBlocks), Born: make([]Phase, dev.NumBlocks)}
 	r.lives()
+	r.findBackward()
 	r.out.Training = len(r.back.list) > 0 || len(r.optimizer.list) > 0
 	r.byPhase()
 	r.bySize()
@@ -188,16 +185,24 @@ func (r *roles) byPhase() {
 		switch phase := r.out.Born[b]; {
 		case phase == PhaseOptimizer:
 			c = r.optimizing(born, died)
-		case is&makesCache != 0:
-			c = Cache
+		case is&scatters != 0:
+			c = Gradient
+		case is&gathers != 0:
+			c = Parameter
 		case phase == PhaseBackward:
-			c = r.differentiating(born, died)
+			if c = r.differentiating(born, died); c != Temporary && is&makesCache != 0 {
+				c = Cache
+			}
 		case is&makesBuckets != 0:
 			c = Gradient
 		case is&makesWeights != 0 && is&inModule == 0:
 			c = Parameter
 		case phase == PhaseForward:
-			c = r.running(born, died)
+			if c = r.running(born, died); c != Activation && is&makesCache != 0 {
+				c = Cache
+			}
+		case is&makesCache != 0:
+			c = Cache
 		case phase == PhaseSetup && died <= r.starts:
 			c = Temporary
 		case phase == PhaseOld && is&inOptimizer != 0:
@@ -302,10 +307,19 @@ func (r *roles) inherited(died int) Category {
 	switch {
 	case back != nil && died > back.From && died < back.To && (run == nil || back.From < run.From):
 		return Activation // the recording begins within a step
-	case run != nil && died >= run.From && !r.staysLong(died):
-		return Gradient
 	}
 	return Unknown
+}
+
+// tookPart says whether a block that was there before the recording was there when an optimizer ran first, and freed
+// before the backward pass that followed.
+func (r *roles) tookPart(died int) bool {
+	_, run := r.optimizer.after(0)
+	if run == nil || died < run.From {
+		return false
+	}
+	_, back := r.back.after(run.To)
+	return back == nil && died != atEnd || back != nil && died < back.From
 }
 
 // staysLong says whether a block that was there before the first iteration is there after the second.
@@ -319,7 +333,7 @@ func (r *roles) staysLong(died int) bool {
 // bySize tells what is left by sizes: a weight is as large as its gradient, and as a state of the optimizer.
 func (r *roles) bySize() {
 	r.countSizes()
-	state := map[int64]int{}
+	state, old := map[int64]int{}, map[int64]int{}
 	r.each(func(b trace.BlockID, _ trace.StackID, size int64) {
 		if r.out.Of[b] == OptimizerState && r.died[b] == atEnd {
 			state[size]++
@@ -339,6 +353,9 @@ func (r *roles) bySize() {
 			if _, run := r.optimizer.after(born); run == nil && len(r.optimizer.list) > 0 && r.unfinished(born, died) {
 				of(Gradient, b)
 			}
+		case phase == PhaseOld && r.out.Of[b] == Unknown && r.slopes[size] > old[size] && r.tookPart(died):
+			old[size]++
+			of(Gradient, b)
 		case (phase == PhaseSetup || phase == PhaseOld) && r.out.Of[b] == Unknown && r.staysLong(died):
 			switch g := r.slopes[size]; {
 			case r.weights[size] < g:
@@ -437,97 +454,4 @@ func (r *roles) byLikeness() {
 			r.out.Of[b] = Temporary
 		}
 	})
-}
-
-// byRules applies what the person told.
-func (r *roles) byRules(t *trace.Trace, rules []Rule) {
-	if len(rules) == 0 {
-		return
-	}
-	names := map[string]Category{}
-	for i, n := range r.out.Names {
-		names[n] = Category(i)
-	}
-	number := make([]Category, len(rules))
-	for i, x := range rules {
-		c, ok := names[x.Name]
-		if !ok {
-			c = Category(len(r.out.Names))
-			names[x.Name] = c
-			r.out.Names = append(r.out.Names, x.Name)
-		}
-		number[i] = c
-	}
-	frames := newMatches(r.stacks, rules)
-	within := annotated(t, r.dev, rules)
-	r.each(func(b trace.BlockID, stack trace.StackID, _ int64) {
-		first := frames.first(stack)
-		if born := int(r.born[b]); born >= 0 {
-			for k := range min(first, len(rules)) {
-				if within[k].has(born) {
-					first = k
-				}
-			}
-		}
-		if first < len(rules) {
-			r.out.Of[b] = number[first]
-		}
-	})
-}
-
-// annotated are the ranges of events in annotations that rules match.
-func annotated(t *trace.Trace, d *trace.Device, rules []Rule) []spans {
-	scopes := scopesOf(t, d)
-	out := make([]spans, len(rules))
-	for k, x := range rules {
-		var ranges []Iteration
-		for _, s := range matching(scopes, x.Match) {
-			ranges = append(ranges, s.ranges(d)...)
-		}
-		out[k] = spansOf(ranges)
-	}
-	return out
-}
-
-// matches knows which rule is the first to match each stack.
-type matches struct {
-	stacks *trace.Stacks
-	rules  []Rule
-	frames []int16 // by frame: the first rule + 1, 0 if it was not looked at
-	stack  []int16
-}
-
-func newMatches(s *trace.Stacks, rules []Rule) *matches {
-	return &matches{stacks: s, rules: rules, frames: make([]int16, s.NumFrames()), stack: make([]int16, s.Len())}
-}
-
-// first is the number of the first rule that matches, that of the rules if none does.
-func (m *matches) first(id trace.StackID) int {
-	if int(id) >= len(m.stack) {
-		return len(m.rules)
-	}
-	if m.stack[id] == 0 {
-		best := int16(len(m.rules))
-		for _, f := range m.stacks.Frames(id) {
-			if m.frames[f] == 0 {
-				text := FrameText(m.stacks.Frame(f))
-				at := slices.IndexFunc(m.rules, func(x Rule) bool { return x.Match.MatchString(text) })
-				if at < 0 {
-					at = len(m.rules)
-				}
-				m.frames[f] = int16(at) + 1
-			}
-			best = min(best, m.frames[f]-1)
-		}
-		m.stack[id] = best + 1
-	}
-	return int(m.stack[id] - 1)
-}
-
-// FrameText is a frame as rules see it, and programs.
-func FrameText(f trace.Frame) string {
-	if f.File == "" {
-		return f.Func
-	}
-	return fmt.Sprintf("%s:%d %s", f.File, f.Line, f.Func)
 }

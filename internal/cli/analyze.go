@@ -17,7 +17,10 @@ func newAnalyze(e *env) *cobra.Command {
 		noReplay     bool
 		logs         []string
 		offset       time.Duration
-		step         string
+		step, at     string
+		rules        []string
+		rulesFile    string
+		tree         bool
 	)
 	c := &cobra.Command{
 		Use:   "analyze FILE",
@@ -45,13 +48,19 @@ arithmetic; and, tried by replaying, what would have helped.`,
 				return usageError{fmt.Errorf("%s: %w", args[0], err)}
 			}
 			o := report.Options{Limit: room.limit.or(-1), Memory: room.memory.or(0), Device: device, Replay: !noReplay, Step: named}
-			if device >= 0 || from != "" || to != "" {
+			if o.Rules, err = categoryRules(rules, rulesFile); err != nil {
+				return err
+			}
+			if device >= 0 || from != "" || to != "" || at != "" {
 				d, err := pickDevice(t, device)
 				if err != nil {
 					return &inputError{args[0], err}
 				}
 				o.Device = d.Index
 				if o.From, o.To, err = eventRange(d, from, to); err != nil {
+					return usageError{err}
+				}
+				if o.At, err = instantAt(d, at); err != nil {
 					return usageError{err}
 				}
 			}
@@ -65,6 +74,7 @@ arithmetic; and, tried by replaying, what would have helped.`,
 					return &inputError{log, err}
 				}
 			}
+			out.tree = tree
 			return out.result(e.stdout, a, rows)
 		},
 	}
@@ -75,6 +85,10 @@ arithmetic; and, tried by replaying, what would have helped.`,
 	f.IntVar(&rows, "rows", 10, "rows of a table")
 	f.StringVar(&from, "from", "", "look for peaks from this event on (a number, or a time such as +2.5s)")
 	f.StringVar(&to, "to", "", "look for peaks up to this event")
+	f.StringVar(&at, "at", "", "look at the instant after this event as well (a number, or a time such as +2.5s)")
+	f.StringArrayVar(&rules, "category", nil, "`NAME=REGEX`: blocks whose stack or annotation matches are of this category (repeatable, the first counts)")
+	f.StringVar(&rulesFile, "categories", "", "a `file` of such rules in TOML: [[category]] with name and match")
+	f.BoolVar(&tree, "tree", false, "show the tree of calls as well")
 	f.StringVar(&step, "step", "", "annotations whose names match this regular expression are the steps")
 	f.StringArrayVar(&logs, "nvml", nil, "a `log` of the device's memory to hold against it (nvidia-smi, DCGM, …; repeatable): what is outside the allocator")
 	f.DurationVar(&offset, "nvml-offset", 0, "what to add to the log's times, instead of finding it")

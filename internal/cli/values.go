@@ -3,11 +3,13 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/simulate"
 	"github.com/vramscope/vramscope/trace"
 )
@@ -126,6 +128,57 @@ func eventRange(d *trace.Device, from, to string) (first, behind int, err error)
 		}
 	}
 	return first, behind, nil
+}
+
+// instantAt finds the instant that a text means, if it is not empty: that after the event of a number, or that at a time from
+// the start, after the last event that is not later.
+func instantAt(d *trace.Device, s string) (*int, error) {
+	if s == "" {
+		return nil, nil
+	}
+	i, err := eventAt(d, s)
+	if err != nil {
+		return nil, err
+	}
+	if strings.HasPrefix(s, "+") {
+		after, _ := time.ParseDuration(s[1:]) // eventAt has looked at it
+		for i < d.Events.Len() && d.Events.At(i).Time-d.Events.At(0).Time <= trace.Time(after) {
+			i++
+		}
+		i--
+	}
+	if i >= d.Events.Len() {
+		return nil, fmt.Errorf("--at %s: there is no event %d: this device has %d, the first is 0", s, i, d.Events.Len())
+	}
+	return &i, nil
+}
+
+// categoryRules reads the rules for categories: those of the command line come first.
+func categoryRules(texts []string, file string) ([]simulate.Rule, error) {
+	var rules []simulate.Rule
+	for _, text := range texts {
+		r, err := report.ParseRule(text)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--category: %w", err)}
+		}
+		rules = append(rules, r)
+	}
+	if file != "" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, fmt.Errorf("--categories: %w", err)
+		}
+		defer f.Close()
+		more, err := report.ReadRules(f)
+		if err != nil {
+			return nil, &inputError{file, err}
+		}
+		rules = append(rules, more...)
+	}
+	if err := report.CheckRules(rules); err != nil {
+		return nil, usageError{err}
+	}
+	return rules, nil
 }
 
 // deviceFlag is a flag that is the number of a device; unset it is -1.
