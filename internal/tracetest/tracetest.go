@@ -99,6 +99,9 @@ func (r *Recorder) Free(blocks ...int) {
 	}
 }
 
+// Stats is what the allocator of the process has counted so far.
+func (r *Recorder) Stats() allocators.Stats { return *r.model.Stats() }
+
 // Step runs a part of the program under a name.
 func (r *Recorder) Step(name string, run func()) {
 	r.mark(name, trace.EdgeStart)

@@ -182,7 +182,7 @@ func (f *Fleet) outliersBy(c *crowd, m Measure) {
 	for _, x := range c.members {
 		v := m.Of(x.Facts)
 		by := distance(v, median)
-		if v < 0 || by <= farOff*usual || by*leastOff <= median || m.Name == "unused" && by*leastOff <= x.Facts.PeakReserved {
+		if v < 0 || by <= farOff*usual || by*leastOff <= median || m.Name == "unused" && by*leastOff/2 <= x.Facts.PeakReserved {
 			continue
 		}
 		o := Outlier{Member: x, Measure: m, Value: v, Median: median, Usual: usual, Among: len(off), At: c.at}
@@ -233,8 +233,11 @@ func (f *Fleet) ranOut(crowds []*crowd) {
 func (f *Fleet) different(r *RanOut, others *crowd) {
 	x := r.Member.Facts
 	say := func(format string, args ...any) { r.Different = append(r.Different, fmt.Sprintf(format, args...)) }
+	needed := r.First.Allocated + r.First.Requested
 	if d := x.PeakAllocated - others.peak; others.peak > 0 && d*leastOff > others.peak {
 		say("it allocated %s at its peak, %s more than the median of the others", report.Bytes(x.PeakAllocated), report.Bytes(d))
+	} else if d := needed - others.peak; others.peak > 0 && r.First.Requested > 0 && d*leastOff > others.peak {
+		say("it wanted %s in use at once, %s more than the others have at their peak", report.Bytes(needed), report.Bytes(d))
 	}
 	if s, held, usual := others.differs(r.Member); held > usual && (held-usual)*leastOff > x.PeakAllocated {
 		r.Stack, r.Held, r.Usual = s, held, usual

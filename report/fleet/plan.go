@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/vramscope/vramscope/simulate/fleet"
 )
@@ -190,8 +191,9 @@ func shortlist(picks []pick) []string {
 	return out[:min(len(out), mostListed)]
 }
 
-// finalists are the settings that are replayed on all ranks: those that do best on the ranks that matter, and the
-// one that is simplest of those that do nearly as well.
+// finalists are the settings that are replayed on all ranks: the one that does best on the ranks that matter, the one
+// that is simplest of those that do nearly as well, and the best without expandable segments, which not every
+// program can have.
 func finalists(picks []pick, short []string) []string {
 	devices := make([]*fleet.Device, len(picks))
 	for i := range picks {
@@ -201,22 +203,30 @@ func finalists(picks []pick, short []string) []string {
 	for _, conf := range short {
 		list = append(list, choose(conf, devices))
 	}
-	slices.SortStableFunc(list, func(a, b Choice) int { return a.compare(&b) })
+	sortChoices(list)
 	var out []string
-	for i, c := range list {
-		if i < mostVerified-1 {
-			out = append(out, c.Conf)
+	add := func(conf string) {
+		if !slices.Contains(out, conf) && len(out) < mostVerified {
+			out = append(out, conf)
 		}
 	}
-	for _, c := range list[len(out):] {
-		simplest := !slices.ContainsFunc(list, func(x Choice) bool { return len(x.Conf) < len(c.Conf) && x.near(&list[0]) })
-		if c.near(&list[0]) && simplest {
-			out = append(out, c.Conf)
-			break
+	simplest, plain := -1, -1
+	for i := range list {
+		c := &list[i]
+		if c.near(&list[0]) && (simplest < 0 || len(c.Conf) < len(list[simplest].Conf)) {
+			simplest = i
+		}
+		if plain < 0 && !strings.Contains(c.Conf, "expandable_segments:True") {
+			plain = i
 		}
 	}
-	if len(out) < mostVerified && len(list) > len(out) && !slices.Contains(out, list[len(out)].Conf) {
-		out = append(out, list[len(out)].Conf)
+	for _, i := range []int{0, simplest, plain} {
+		if i >= 0 && i < len(list) {
+			add(list[i].Conf)
+		}
+	}
+	for _, c := range list {
+		add(c.Conf)
 	}
 	slices.Sort(out)
 	return out

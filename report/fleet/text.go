@@ -275,20 +275,28 @@ func (f *Fleet) writeOutliers(p *page) {
 		return
 	}
 	p.head("Far from the others")
-	for _, o := range f.Outliers[:min(len(f.Outliers), p.rows)] {
+	var order []*Member
+	lines := map[*Member][]string{}
+	for _, o := range f.Outliers {
 		at := ""
 		if o.At != "" {
 			at = " at " + o.At
 		}
-		p.item("%s: %s %s, where the others%s have %s ± %s", o.Member.Full(), report.Bytes(o.Value), o.Title, at, report.Bytes(o.Median), report.Bytes(o.Usual))
-		switch {
-		case o.Held > o.HeldUsually:
-			p.line("  most of it: %s held %s, in the others %s", f.place(o.Stack), report.Bytes(o.Held), report.Bytes(o.HeldUsually))
-		case o.Held < o.HeldUsually:
-			p.line("  most of it: %s held %s, in the others %s", f.place(o.Stack), report.Bytes(o.Held), report.Bytes(o.HeldUsually))
+		if lines[o.Member] == nil {
+			order = append(order, o.Member)
+		}
+		lines[o.Member] = append(lines[o.Member], fmt.Sprintf("%s %s, where the others%s have %s ± %s", report.Bytes(o.Value), o.Title, at, report.Bytes(o.Median), report.Bytes(o.Usual)))
+		if o.Held != o.HeldUsually {
+			lines[o.Member] = append(lines[o.Member], fmt.Sprintf("most of it: %s held %s, in the others %s", f.place(o.Stack), report.Bytes(o.Held), report.Bytes(o.HeldUsually)))
 		}
 	}
-	p.more(len(f.Outliers), "line")
+	for _, m := range order[:min(len(order), p.rows)] {
+		p.item("%s: %s", m.Full(), lines[m][0])
+		for _, l := range lines[m][1:] {
+			p.line("  %s", l)
+		}
+	}
+	p.more(len(order), "device")
 }
 
 func (f *Fleet) writeRanOut(p *page) {
@@ -302,7 +310,11 @@ func (f *Fleet) writeRanOut(p *page) {
 		if r.First.Verdict != "" {
 			verdict = " (" + r.First.Verdict + ")"
 		}
-		p.item("%s at event %s: asked %s with %s allocated and %s reserved%s", r.Member.Full(), report.Count(r.First.Event), report.Bytes(r.First.Requested),
+		asked := "a request"
+		if r.First.Requested > 0 {
+			asked = "asked " + report.Bytes(r.First.Requested)
+		}
+		p.item("%s at event %s: %s with %s allocated and %s reserved%s", r.Member.Full(), report.Count(r.First.Event), asked,
 			report.Bytes(r.First.Allocated), report.Bytes(r.First.Reserved), verdict)
 		if r.First.Why != "" {
 			p.line("  %s", r.First.Why)
