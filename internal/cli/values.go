@@ -243,5 +243,5 @@ func hasDecisions(t *trace.Trace) bool {
 			return true
 		}
 	}
-	return len(t.Devices) == 0
+	return len(t.Devices) == 0 && len(t.Source.Lacks) == 0
 }

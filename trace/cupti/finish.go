@@ -254,7 +254,9 @@ func (r *Recording) warnings(t *trace.Trace) {
 	add(r.badSizes, "bad-record", "memory events have a negative size, or free nothing: they were left out")
 	add(r.badTimes, "bad-time", "times are none that a recording can have: they were left out")
 	add(r.manyPools, "many-pools", "events are in pools beyond those that are told apart")
-	add(r.unplaced, "oom-unplaced", "calls were refused memory, of a process of which no memory is known")
+	if len(t.Devices) > 0 { // otherwise it is the same of all calls, and said elsewhere
+		add(r.unplaced, "oom-unplaced", "calls were refused memory, of a process of which no memory is known")
+	}
 	for i := range t.Devices {
 		t.Devices[i].Warnings = append(t.Devices[i].Warnings, sizeUnknown(&t.Devices[i])...)
 	}

@@ -168,7 +168,7 @@ func (b *builder) trace(samples int, size int64) *trace.Trace {
 	t.Source = trace.Source{Format: "JAX device memory profile", Producer: "jax.profiler.save_device_memory_profile", Bytes: size, Clock: trace.ClockNone,
 		Counts: []trace.Count{{What: "samples", N: samples}},
 		Lacks: []trace.Lack{{What: "when memory was allocated, the addresses, what is free and what was there before: it is one instant",
-			Instead: "jax.profiler.start_trace(logdir) before the run and stop_trace() after it, then XProf's memory profile as JSON; two profiles: vramscope diff A B"}}}
+			Instead: "jax.profiler.start_trace(logdir) before the run and stop_trace() after it, then XProf's memory profile as JSON; what differs between two profiles: go tool pprof -top -sample_index=space -diff_base A B"}}}
 	for _, n := range b.names {
 		t.Devices = append(t.Devices, *b.devices[n])
 	}

@@ -45,13 +45,29 @@ func isArrowStream(head []byte) bool {
 }
 
 // ClosedByName answers the containers that only Nsight Systems can open, whose contents have no mark to know
-// them by. It is for files that nothing else recognised.
+// them by. It is for files that nothing else recognised. The command is the one for this file.
 func ClosedByName(path string) error {
-	switch ext := strings.ToLower(filepath.Ext(path)); ext {
+	ext := filepath.Ext(path)
+	stem := strings.TrimSuffix(path, ext)
+	export := func(from string) string {
+		return fmt.Sprintf("nsys export --type sqlite -o %s %s", quoted(stem+".sqlite"), quoted(from))
+	}
+	switch strings.ToLower(ext) {
 	case ".nsys-rep", ".qdrep":
-		return refused("is a report of Nsight Systems, which only itself can open: %s", strings.Replace(exportCommand, ".nsys-rep", ext, 1))
+		return refused("is a report of Nsight Systems, which only itself can open: %s", export(path))
 	case ".qdstrm":
-		return refused("is an unfinished recording of Nsight Systems: QdstrmImporter run.qdstrm makes a report of it, and then %s", exportCommand)
+		return refused("is an unfinished recording of Nsight Systems: QdstrmImporter %s makes a report of it, and then %s", quoted(path), export(stem+".nsys-rep"))
 	}
 	return nil
+}
+
+// quoted is a path as a shell takes it for one word.
+func quoted(path string) string {
+	plain := func(c rune) bool {
+		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("/._-+=:@%,", c) || c >= 0x80
+	}
+	if path != "" && strings.IndexFunc(path, func(c rune) bool { return !plain(c) }) < 0 {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }

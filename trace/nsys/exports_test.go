@@ -213,8 +213,10 @@ func TestOtherFolders(t *testing.T) {
 			t.Errorf("%s: %v", filepath.Base(c.path), err)
 		}
 	}
-	for name, want := range map[string]string{"a.nsys-rep": "run.nsys-rep", "a.qdrep": "run.qdrep", "a.qdstrm": "QdstrmImporter"} {
+	for name, want := range map[string]string{"a.nsys-rep": "nsys export --type sqlite -o DIR/a.sqlite DIR/a.nsys-rep", "a.qdrep": "nsys export --type sqlite -o DIR/a.sqlite DIR/a.qdrep",
+		"a.qdstrm": "QdstrmImporter DIR/a.qdstrm makes a report of it, and then nsys export --type sqlite -o DIR/a.sqlite DIR/a.nsys-rep", "my run's.nsys-rep": `-o 'DIR/my run'\''s.sqlite' 'DIR/my run'\''s.nsys-rep'`} {
 		path := filepath.Join(empty, name)
+		want = strings.ReplaceAll(want, "DIR", empty)
 		if err := os.WriteFile(path, []byte("\x01\x02\x03closed"), 0o666); err != nil {
 			t.Fatal(err)
 		}

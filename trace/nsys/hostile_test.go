@@ -9,10 +9,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/report/perfetto"
+	"github.com/vramscope/vramscope/report/pprof"
 	"github.com/vramscope/vramscope/trace"
+	"github.com/vramscope/vramscope/trace/parquet"
 	"github.com/vramscope/vramscope/trace/source"
 	"github.com/vramscope/vramscope/trace/tables/tablestest"
 )
@@ -157,10 +161,35 @@ func TestPrivacy(t *testing.T) {
 	}
 	info := []report.Info{report.Inform("x.sqlite", tr)}
 	a := report.Analyze("x.sqlite", tr, report.Options{Limit: -1, Device: -1})
-	for _, err := range []error{report.WriteInfoText(&out, info, report.Style{}), report.WriteInfoJSON(&out, info), a.WriteText(&out, report.Style{}), a.WriteJSON(&out)} {
+	_, drawn := perfetto.Write(&out, a)
+	for _, err := range []error{report.WriteInfoText(&out, info, report.Style{}), report.WriteInfoJSON(&out, info), a.WriteText(&out, report.Style{}), a.WriteJSON(&out), drawn} {
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+	// What is packed in a file shows when it is read again: parts and names of a profile, the trace itself of Parquet.
+	profiled, err := pprof.Of(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var packed, table bytes.Buffer
+	if err := errors.Join(profiled.Write(&packed), parquet.Write(&table, tr)); err != nil {
+		t.Fatal(err)
+	}
+	z, err := gzip.NewReader(&packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.ReadFrom(z); err != nil {
+		t.Fatal(err)
+	}
+	again, err := source.Read(&table, 0, source.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(&out, "%+v\n", again)
+	for id := range again.Stacks.Len() {
+		fmt.Fprintln(&out, again.Stacks.Stack(trace.StackID(id)))
 	}
 	if strings.Contains(out.String(), secret) {
 		t.Errorf("the outputs have what nobody should see:\n%s", out.String())

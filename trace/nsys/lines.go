@@ -35,7 +35,8 @@ func isLines(head []byte) bool {
 		return isEventName(name)
 	}
 	// The table of strings in front, which may be longer than the head.
-	if !bytes.HasPrefix(head, []byte(`{"data":["`)) {
+	start := head[:min(len(head), 64)]
+	if !bytes.HasPrefix(bytes.ReplaceAll(start, []byte(" "), nil), []byte(`{"data":["`)) {
 		return false
 	}
 	_, rest, whole := bytes.Cut(head, []byte("\n"))
@@ -48,22 +49,38 @@ func isEventName(name []byte) bool {
 	return bytes.HasSuffix(name, []byte("Event")) || bytes.HasPrefix(name, []byte("Cuda")) || bytes.HasSuffix(name, []byte("Info"))
 }
 
-// splitLine takes a line of the usual form, {"Type":1,"Name":…}, apart.
+// splitLine takes a line of the usual form, {"Type":1,"Name":…}, apart. Other programs may have put blanks into it.
 func splitLine(line []byte) (content, name []byte, ok bool) {
-	rest, ok := bytes.CutPrefix(line, []byte(`{"Type":`))
-	if !ok {
-		return nil, nil, false
+	rest := line
+	for _, part := range []string{"{", `"Type"`, ":"} {
+		if rest, ok = bytes.CutPrefix(blank(rest), []byte(part)); !ok {
+			return nil, nil, false
+		}
 	}
+	rest = blank(rest)
 	digits := 0
 	for digits < len(rest) && rest[digits] >= '0' && rest[digits] <= '9' {
 		digits++
 	}
-	rest, ok = bytes.CutPrefix(rest[digits:], []byte(`,"`))
-	if !ok || digits == 0 {
+	if rest, ok = bytes.CutPrefix(blank(rest[digits:]), []byte(",")); !ok || digits == 0 {
 		return nil, nil, false
 	}
-	name, content, ok = bytes.Cut(rest, []byte(`":`))
-	return content, name, ok && len(name) < 64
+	if rest, ok = bytes.CutPrefix(blank(rest), []byte(`"`)); !ok {
+		return nil, nil, false
+	}
+	if name, rest, ok = bytes.Cut(rest, []byte(`"`)); !ok || len(name) >= 64 {
+		return nil, nil, false
+	}
+	content, ok = bytes.CutPrefix(blank(rest), []byte(":"))
+	return content, name, ok
+}
+
+// blank takes blanks off the front.
+func blank(s []byte) []byte {
+	for len(s) > 0 && (s[0] == ' ' || s[0] == '\t') {
+		s = s[1:]
+	}
+	return s
 }
 
 // lineReader reads JSON lines.

@@ -219,7 +219,7 @@ func (f *found) tell(t *trace.Trace) {
 		warn("no-memory-events", message, 1)
 	}
 	t.Source.Lacks = []trace.Lack{
-		{What: "the line of code behind an allocation", Instead: snapshotLines + "; other programs: nsys profile --cudabacktrace=all with the rest of the command"},
+		{What: "the line of code behind an allocation", Instead: snapshotLines + "; other programs: nsys profile --trace=cuda,nvtx --cuda-memory-usage=true --cudabacktrace=all -o run COMMAND, then " + exportCommand},
 		{What: "what an allocator did inside the memory that it took from the driver", Instead: snapshotLines},
 	}
 }

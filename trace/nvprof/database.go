@@ -253,7 +253,7 @@ func (r *database) producer() string {
 }
 
 func lacks() []trace.Lack {
-	return []trace.Lack{{What: "the line of code behind an allocation", Instead: "torch.cuda.memory._record_memory_history(), then torch.cuda.memory._dump_snapshot(\"run.pickle\"); other programs: nsys profile --cudabacktrace=all with --cuda-memory-usage=true"}}
+	return []trace.Lack{{What: "the line of code behind an allocation", Instead: "torch.cuda.memory._record_memory_history(), then torch.cuda.memory._dump_snapshot(\"run.pickle\"); other programs: nsys profile --trace=cuda,nvtx --cuda-memory-usage=true --cudabacktrace=all -o run COMMAND, then nsys export --type sqlite -o run.sqlite run.nsys-rep"}}
 }
 
 // countsOf lists how often functions were called, by name.

@@ -177,6 +177,9 @@ func TestPrinted(t *testing.T) {
 			"kernels 1, CUDA calls 3, calls of cudaFree 1, calls of cudaMalloc 2", ""},
 		{"summary", "==1== Profiling result:\n\"Type\",\"Time(%)\",\"Time\",\"Calls\",\"Avg\",\"Min\",\"Max\",\"Name\"\n,%,ms,,us,us,ms,\n\"GPU activities\",98.6,1.2,12,1,1,1,\"[CUDA memcpy DtoH]\"\n\"API calls\",1.4,1.2,66,1,1,1,\"cudaMalloc\"\n",
 			"copies 12, CUDA calls 66, calls of cudaMalloc 66", ""},
+		{"summary with unified memory", "==1== Profiling result:\n\"Type\",\"Time(%)\",\"Time\",\"Calls\",\"Avg\",\"Min\",\"Max\",\"Name\"\n,%,ms,,us,us,ms,\n\"API calls\",1.4,1.2,66,1,1,1,\"cudaMalloc\"\n\n==1== Unified Memory profiling result:\n" +
+			"\"Device\",\"Count\",\"Avg Size\",\"Min Size\",\"Max Size\",\"Total Size\",\"Total Time\",\"\"\n\"GeForce (0)\",\"5\",\"38.658203KB\",\"4.0KB\",\"60.0KB\",\"190KB\",\"30us\",\"Host To Device\"\nTotal CPU Page faults: 49\n",
+			"CUDA calls 66, calls of cudaMalloc 66", ""},
 		{"columns", "==1== NVPROF is profiling process 1\n==1== Profiling result:\n" +
 			"   Start  Duration            Grid Size      Block Size     Regs*    SSMem*    DSMem*      Size  Throughput           Device   Context    Stream  Name\n" +
 			"579.24ms  2.1450us                    -               -         -         -         -  15.259MB  5.5575GB/s  GeForce GTX 108         1         7  [CUDA memcpy HtoD]\n" +
@@ -193,8 +196,8 @@ func TestPrinted(t *testing.T) {
 			t.Errorf("%s: %s, %v", c.name, got, tr.Warnings)
 		}
 	}
-	tr := read(t, csv+"x,y\n\"a\",b,\"c\n")
-	if codes(tr.Warnings) != "no-memory-events×1 bad-line×2" {
+	tr := read(t, csv+"x,y\n\"a\",b,\"c\n1,1,x\n")
+	if codes(tr.Warnings) != "no-memory-events×1 bad-line×1" {
 		t.Errorf("%v", tr.Warnings)
 	}
 }
@@ -217,6 +220,26 @@ func TestCutDatabase(t *testing.T) {
 			t.Errorf("%d bytes: %v", n, err)
 		}
 	}
+}
+
+// FuzzDatabase: any bytes end in a result or in one line.
+func FuzzDatabase(f *testing.F) {
+	whole, err := os.ReadFile(tablestest.Database(f, database(12, [][]any{{3, 4096, 100, 10, 20, 0, 0, 9, 0, 1, 0}}, nil, nil), "PRAGMA page_size=512", "VACUUM"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(whole, uint32(0), uint32(0), byte(0))
+	f.Add(whole, uint32(4096*3+7), uint32(len(whole)), byte(0xff))
+	f.Fuzz(func(t *testing.T, data []byte, at, cut uint32, x byte) {
+		if len(data) > 0 {
+			data[int(at)%len(data)] ^= x
+			data = data[:len(data)-int(cut)%len(data)]
+		}
+		_, err := source.Read(bytes.NewReader(append([]byte("SQLite format 3\x00"), data[min(16, len(data)):]...)), 0, source.Options{})
+		if err != nil && strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v", err)
+		}
+	})
 }
 
 func FuzzPrinted(f *testing.F) {

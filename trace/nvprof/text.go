@@ -205,7 +205,10 @@ func (p *printed) line(line []byte) {
 	if len(bytes.TrimSpace(line)) == 0 {
 		return
 	}
-	if _, ok := own(line); ok {
+	if text, ok := own(line); ok {
+		if bytes.HasSuffix(bytes.TrimSpace(text), []byte("result:")) {
+			p.header = nil // another table begins, which may be one that is not read
+		}
 		return
 	}
 	if h := headerOf(line); h != nil {
@@ -228,7 +231,7 @@ func (p *printed) line(line []byte) {
 	}
 	cells := p.header.cells(line)
 	if cells == nil || !p.row(cells) {
-		if p.header.csv && !p.Cut {
+		if p.header.csv && !p.Cut && (cells != nil || bytes.ContainsRune(line, '"')) { // others are the program's
 			if p.bad++; p.bad == 1 {
 				p.firstBad = p.Number
 			}
