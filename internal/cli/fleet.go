@@ -37,7 +37,7 @@ To spread the work over many machines, see vramscope fleet map --help.`,
 			if err != nil {
 				return err
 			}
-			if err := also.check(); err != nil {
+			if err := also.check(inputs); err != nil {
 				return err
 			}
 			pool, keep, err := job.pool(e, &out, inputs)
@@ -83,7 +83,15 @@ func (f *fleetFiles) flags(c *cobra.Command) {
 	s.IntVar(&f.rows, "rows", 10, "how long tables and lists may be")
 }
 
-func (f *fleetFiles) check() error {
+// check makes sense of the flags. None of what is written may be one of the files to look at.
+func (f *fleetFiles) check(inputs []fleet.Input) error {
+	for _, x := range []struct{ flag, file string }{{"--html", f.html}, {"--summary", f.summary}} {
+		for _, in := range inputs {
+			if sameFile(x.file, in.File) {
+				return usageError{fmt.Errorf("%s %s: this is one of the files that are read; it would be lost", x.flag, x.file)}
+			}
+		}
+	}
 	if f.rows < 1 {
 		return usageError{fmt.Errorf("--rows %d: give at least 1", f.rows)}
 	}

@@ -43,11 +43,21 @@ func (j *fleetJob) inputs(e *env, out *output, args []string) ([]fleet.Input, er
 		return nil, usageError{fmt.Errorf("--workers %d: give at least 1", j.workers)}
 	}
 	inputs, err := fleet.Expand(args, e.stdin)
+	var arg *fleet.ArgError
+	if errors.As(err, &arg) {
+		return nil, &inputError{arg.Arg, arg.Err}
+	}
 	if err != nil {
-		return nil, &inputError{"the list of files", err}
+		return nil, err
 	}
 	if len(inputs) == 0 {
 		return nil, &inputError{args[0], errors.New("there is no file in it to look at")}
+	}
+	for _, in := range inputs {
+		// In a folder may lie what an earlier run wrote there; what is named was meant.
+		if !in.Found && sameFile(out.file, in.File) {
+			return nil, usageError{fmt.Errorf("-o %s: this is one of the files that are read; it would be lost", out.file)}
+		}
 	}
 	j.all = inputs
 	return inputs, nil
@@ -76,6 +86,9 @@ func (j *fleetJob) readAny(s *summaries.Summary) error {
 	if len(s.Devices) > 0 {
 		return nil
 	}
+	if len(s.Failed) == 0 {
+		return nil
+	}
 	for _, x := range s.Failed {
 		if !x.Other {
 			if n := len(s.Failed) - 1; n > 0 {
@@ -84,7 +97,7 @@ func (j *fleetJob) readAny(s *summaries.Summary) error {
 			return &inputError{x.File, errors.New(x.Error)}
 		}
 	}
-	return &inputError{"the list of files", fmt.Errorf("none of %d is a recording", len(s.Failed))}
+	return &inputError{s.Failed[0].File, fmt.Errorf("is no recording, and there is no other among %d files", len(s.Failed))}
 }
 
 // pool sets up the work, and where its results are kept.

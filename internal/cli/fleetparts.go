@@ -129,7 +129,7 @@ vramscope fleet map --after to verify what was found on all.`,
 			if err := out.check(args...); err != nil {
 				return err
 			}
-			if err := also.check(); err != nil {
+			if err := also.check(nil); err != nil {
 				return err
 			}
 			s, err := readSummaries(args)

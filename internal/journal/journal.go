@@ -27,14 +27,13 @@ type Journal struct {
 	size   int64
 	torn   bool // the file ends in the middle of a line
 	synced time.Time
-	// Quiet is how long after opening nothing is written that a new file would be made for. Work that is done sooner
-	// leaves no trace.
+	// quiet is how long after opening no file is made. Work that is done sooner leaves no trace.
 	quiet   time.Duration
 	opened  time.Time
 	waiting [][]byte
 }
 
-// span is where the value of a record is.
+// span is where a record is, without the newline.
 type span struct {
 	from int64
 	n    int
@@ -66,12 +65,12 @@ func (j *Journal) scan(r io.Reader) error {
 		if err != nil && err != io.EOF {
 			return err
 		}
-		whole := len(line) > 0 && line[len(line)-1] == '\n'
-		if key, value, ok := parse(bytes.TrimSuffix(line, []byte("\n"))); ok && whole {
-			j.at[key] = span{j.size + int64(len(line)-1-len(value)), len(value)}
+		record := bytes.TrimSuffix(line, []byte("\n"))
+		if key, _, ok := parse(record); ok {
+			j.at[key] = span{j.size, len(record)}
 		}
 		j.size += int64(len(line))
-		j.torn = len(line) > 0 && !whole
+		j.torn = len(line) > 0 && len(record) == len(line)
 		if err == io.EOF {
 			return nil
 		}
@@ -111,8 +110,13 @@ func (j *Journal) Get(key string) []byte {
 		return nil
 	}
 	defer f.Close()
-	value := make([]byte, s.n)
-	if _, err := f.ReadAt(value, s.from); err != nil {
+	record := make([]byte, s.n)
+	if _, err := f.ReadAt(record, s.from); err != nil {
+		return nil
+	}
+	// Where somebody else adds records to the same file, those added here are not where they are thought to be.
+	have, value, ok := parse(record)
+	if !ok || have != key {
 		return nil
 	}
 	return value
@@ -161,8 +165,8 @@ func (j *Journal) append(line []byte) error {
 		j.size += int64(n)
 		return err
 	}
-	if key, value, ok := parse(line[:len(line)-1]); ok {
-		j.at[key] = span{j.size + int64(len(line)-1-len(value)), len(value)}
+	if key, _, ok := parse(line[:len(line)-1]); ok {
+		j.at[key] = span{j.size, len(line) - 1}
 	}
 	j.size += int64(n)
 	return nil

@@ -22,10 +22,19 @@ type Input struct {
 	Stamp int64  // nanoseconds, of its last change
 }
 
+// ArgError is what is wrong with an argument that means files.
+type ArgError struct {
+	Arg string // "standard input" for a list there
+	Err error
+}
+
+func (e *ArgError) Error() string { return e.Arg + ": " + e.Err.Error() }
+func (e *ArgError) Unwrap() error { return e.Err }
+
 // Expand lists the files that arguments mean, sorted, each once: files, globs (** stands for any folders), folders
 // with all that is in them, and with "-" a list of these on standard input, one a line or with zero bytes between. What is
 // named and is not there comes as a file too, since it is one that cannot be read. A folder that is one recording,
-// such as an export of Nsight Systems, stays one.
+// such as an export of Nsight Systems, stays one. An error is an *ArgError.
 func Expand(args []string, stdin io.Reader) ([]Input, error) {
 	x := expansion{seen: map[string]int{}}
 	for _, a := range args {
@@ -55,10 +64,10 @@ const maxList = 64 << 20
 func readList(r io.Reader) ([]string, error) {
 	data, err := io.ReadAll(io.LimitReader(bufio.NewReader(r), maxList+1))
 	if err != nil {
-		return nil, fmt.Errorf("standard input: the list of files cannot be read: %w", err)
+		return nil, listError("the list of files cannot be read: %w", err)
 	}
 	if len(data) > maxList {
-		return nil, fmt.Errorf("standard input: a list of files has one a line, and no more than %d MiB; to look at one recording: vramscope analyze -", maxList>>20)
+		return nil, listError("a list of files has one a line, and no more than %d MiB; to look at one recording: vramscope analyze -", maxList>>20)
 	}
 	sep := "\n"
 	if bytes.IndexByte(data, 0) >= 0 {
@@ -70,11 +79,15 @@ func readList(r io.Reader) ([]string, error) {
 			continue
 		}
 		if len(line) > 4096 || strings.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' }) {
-			return nil, errors.New("standard input: this is no list of files, one a line; to look at one recording: vramscope analyze -")
+			return nil, listError("this is no list of files, one a line; to look at one recording: vramscope analyze -")
 		}
 		out = append(out, line)
 	}
 	return out, nil
+}
+
+func listError(format string, args ...any) error {
+	return &ArgError{"standard input", fmt.Errorf(format, args...)}
 }
 
 type expansion struct {
@@ -88,10 +101,10 @@ func (x *expansion) add(name string) error {
 	}
 	files, err := glob(name)
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return &ArgError{name, err}
 	}
 	if len(files) == 0 {
-		return fmt.Errorf("%s: nothing matches", name)
+		return &ArgError{name, errors.New("nothing matches")}
 	}
 	for _, f := range files {
 		if err := x.named(f, false); err != nil {

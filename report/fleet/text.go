@@ -489,7 +489,11 @@ func (f *Fleet) writeMind(p *page) {
 	var notes []string
 	say := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	if n := len(f.Other); n > 0 {
-		say("%s in the folders %s no recordings and were passed over, %s the first", report.Plural(n, "file"), are(n), f.Other[0].File)
+		if n == 1 {
+			say("%s is no recording and was passed over", f.Other[0].File)
+		} else {
+			say("%s in the folders are no recordings and were passed over, %s the first", report.Plural(n, "file"), f.Other[0].File)
+		}
 	}
 	if len(f.Settings) > 1 {
 		var parts []string
@@ -525,13 +529,6 @@ func (f *Fleet) writeMind(p *page) {
 		}
 		p.item("%s", n)
 	}
-}
-
-func are(n int) string {
-	if n == 1 {
-		return "is"
-	}
-	return "are"
 }
 
 func haveOf(n int) string {

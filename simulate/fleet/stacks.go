@@ -3,6 +3,7 @@ package fleet
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 
 	"github.com/vramscope/vramscope/trace"
@@ -13,7 +14,36 @@ import (
 type Print string
 
 // Stack is the frames of a call stack, innermost first.
-type Stack []Frame
+type Stack []trace.Frame
+
+// frameJSON is a frame as summaries have it. There are many of them.
+type frameJSON struct {
+	File string `json:"f,omitzero"`
+	Func string `json:"n,omitzero"`
+	Line int    `json:"l,omitzero"`
+}
+
+// MarshalJSON writes a stack as a list of objects with short names.
+func (s Stack) MarshalJSON() ([]byte, error) {
+	list := make([]frameJSON, len(s))
+	for i, f := range s {
+		list[i] = frameJSON{f.File, f.Func, f.Line}
+	}
+	return json.Marshal(list)
+}
+
+// UnmarshalJSON reads it back.
+func (s *Stack) UnmarshalJSON(text []byte) error {
+	var list []frameJSON
+	if err := json.Unmarshal(text, &list); err != nil {
+		return err
+	}
+	*s = nil
+	for _, f := range list {
+		*s = append(*s, trace.Frame{File: f.File, Func: f.Func, Line: f.Line})
+	}
+	return nil
+}
 
 // mostFrames is how much of a stack is kept. Deeper ones differ in what started the program, if at all.
 const mostFrames = 100

@@ -20,8 +20,6 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-
-	"github.com/vramscope/vramscope/trace"
 )
 
 // Summary is what is kept of any number of recordings.
@@ -164,9 +162,16 @@ func Merge(list ...*Summary) *Summary {
 }
 
 func merge(a, b *Summary) *Summary {
-	out := &Summary{Stacks: make(map[Print]Stack, max(len(a.Stacks), len(b.Stacks)))}
-	maps.Copy(out.Stacks, a.Stacks)
-	maps.Copy(out.Stacks, b.Stacks)
+	out := &Summary{Stacks: maps.Clone(a.Stacks)}
+	if out.Stacks == nil {
+		out.Stacks = make(map[Print]Stack, len(b.Stacks))
+	}
+	for p, s := range b.Stacks {
+		if old, ok := out.Stacks[p]; ok && !slices.Equal(old, s) {
+			s = *pick(&old, &s) // only a summary that somebody wrote by hand has two stacks of one name
+		}
+		out.Stacks[p] = s
+	}
 	out.Devices = union(a.Devices, b.Devices, (*Device).compare, join)
 	out.Failed = union(a.Failed, b.Failed, func(x, y *Failure) int { return cmp.Compare(x.File, y.File) }, func(x, y Failure) Failure {
 		return *pick(&x, &y)
@@ -176,6 +181,9 @@ func merge(a, b *Summary) *Summary {
 
 // union merges two sorted lists.
 func union[T any](a, b []T, compare func(x, y *T) int, join func(x, y T) T) []T {
+	if len(a)+len(b) == 0 {
+		return nil
+	}
 	out := make([]T, 0, len(a)+len(b))
 	for len(a) > 0 && len(b) > 0 {
 		switch c := compare(&a[0], &b[0]); {
@@ -233,6 +241,3 @@ func (s *Summary) Device(file string, index int) *Device {
 	}
 	return &s.Devices[i]
 }
-
-// Frame is one line of a stack.
-type Frame = trace.Frame
