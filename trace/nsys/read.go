@@ -218,10 +218,13 @@ func (f *found) tell(t *trace.Trace) {
 		}
 		warn("no-memory-events", message, 1)
 	}
-	t.Source.Lacks = []trace.Lack{
+	if f.events == 0 && !f.recorded {
+		t.Source.Lacks = []trace.Lack{{What: "allocations, frees and what is in use", Instead: recordCommand + ", then " + exportCommand}}
+	}
+	t.Source.Lacks = append(t.Source.Lacks, []trace.Lack{
 		{What: "the line of code behind an allocation", Instead: snapshotLines + "; other programs: nsys profile --trace=cuda,nvtx --cuda-memory-usage=true --cudabacktrace=all -o run COMMAND, then " + exportCommand},
 		{What: "what an allocator did inside the memory that it took from the driver", Instead: snapshotLines},
-	}
+	}...)
 }
 
 // snapshotLines are what makes a recording of PyTorch's allocator.

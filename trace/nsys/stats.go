@@ -244,6 +244,5 @@ func (s *stats) finish() *trace.Trace {
 	if s.copied > 0 {
 		t.Source.Counts = append(t.Source.Counts, trace.Count{What: "bytes copied", N: int(min(s.copied, 1<<60))})
 	}
-	t.Source.Lacks = append([]trace.Lack{{What: "allocations, frees and what is in use", Instead: recordCommand + ", then " + exportCommand}}, t.Source.Lacks...)
 	return t
 }

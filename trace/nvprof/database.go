@@ -238,6 +238,7 @@ func (r *database) finish() *trace.Trace {
 	t.Source = trace.Source{Format: "nvprof (SQLite)", Producer: r.producer(), Clock: trace.ClockEpoch, Lacks: lacks()}
 	t.Source.Counts = append([]trace.Count{{What: "allocations", N: r.events}}, countsOf(r.calls)...)
 	if r.events == 0 {
+		t.Source.Lacks = append([]trace.Lack{{What: "allocations, frees and what is in use", Instead: howTo}}, t.Source.Lacks...)
 		t.Warnings = append(t.Warnings, trace.Warning{Code: "no-memory-events", Count: 1, First: -1,
 			Message: "the profile has no allocations, which nvprof records only if it is told to: " + howTo})
 	}
