@@ -31,7 +31,17 @@ func TestRedact(t *testing.T) {
 	d := &rec.Devices[0]
 	d.Events.Append(trace.Event{Time: outsideStart + 1e9, Addr: d.Events.At(0).Addr, Size: 512, Op: trace.OpAlloc, Stack: stack})
 	trace.Pair(d)
+	for _, name := range []string{"load /home/somebody/data.bin", `C:\Users\somebody\x.py:3`, "aten::linear/bias", "model/layer1", "a (/data/somebody/y) b"} {
+		rec.Markers = append(rec.Markers, trace.Marker{Name: name})
+	}
 	Redact(rec)
+	var names []string
+	for _, m := range rec.Markers {
+		names = append(names, m.Name)
+	}
+	if got := strings.Join(names, "|"); !strings.HasSuffix(got, "load data.bin|x.py:3|aten::linear/bias|model/layer1|a (y) b") {
+		t.Errorf("names %s", got)
+	}
 	var b bytes.Buffer
 	if err := analyzed(rec).WriteJSON(&b); err != nil {
 		t.Fatal(err)

@@ -191,6 +191,12 @@ func (f *file) program() {
 
 // beside writes the counter of memory that is no device's.
 func (f *file) beside(d *trace.Device) {
+	if d.Events.Len() == 0 {
+		for i := range d.Series {
+			f.series(programPID, d.Name+" "+d.Series[i].Quantity.String(), &d.Series[i], f.zero)
+		}
+		return
+	}
 	s := trace.Series{Quantity: trace.Allocated}
 	s.Limit(mostPlacePoints)
 	sizes := make([]int64, d.NumBlocks)
