@@ -144,12 +144,11 @@ What was taken is given back in the end, also after an interruption or when memo
 				}
 				o.Config, text = specs[0].Config, &conf
 			}
-			dev, closeAll, err := openGPU(device)
-			if err != nil {
+			if err := findGPU(); err != nil {
 				return err
 			}
-			defer closeAll()
-			r, code, err := replayOnGPU(e, out.quiet, args[0], recorded, dev, o, text, room.before())
+			x := &gpuReplay{env: e, quiet: out.quiet, file: args[0], recorded: recorded, device: device, limit: room.before(), conf: text, options: o}
+			r, code, err := x.run()
 			if r == nil {
 				return err
 			}
@@ -190,38 +189,61 @@ func openGPU(device int) (*cuda.Device, func() error, error) {
 	}, nil
 }
 
-// replayOnGPU replays a file. If it is interrupted, code is the exit code of the signal, and there is still a
-// result.
-func replayOnGPU(e *env, quiet bool, file string, recorded int, dev *cuda.Device, o gpu.Options, conf *string, limit int64) (r *report.GPUReplay, code, err error) {
-	t, err := e.open(file)
+// findGPU says what is missing where there is none, without making use of one.
+func findGPU() error {
+	lib, err := cuda.Load()
+	if err == nil {
+		lib.Close()
+	}
+	return err
+}
+
+// gpuReplay is a replay of a file on a device.
+type gpuReplay struct {
+	*env
+	quiet            bool
+	file             string
+	recorded, device int // devices of the file and here, negative for the first
+	limit            int64
+	conf             *string // nil for the recording's own
+	options          gpu.Options
+}
+
+// run replays. If it is interrupted, code is the exit code of the signal, and there is still a result. The
+// device comes last: what is read before it has its place in the process's address space by then, and threads are there,
+// so that the driver finds the space below itself as it would in a program of its own.
+func (x *gpuReplay) run() (r *report.GPUReplay, code, err error) {
+	t, err := x.open(x.file)
 	if err != nil {
 		return nil, nil, err
 	}
-	d, err := pickReplayable(t, recorded)
+	d, err := pickReplayable(t, x.recorded)
 	if err != nil {
-		return nil, nil, &inputError{file, err}
+		return nil, nil, &inputError{x.file, err}
 	}
 	cfg, _ := simulate.SettingsOf(t, config.DefaultVersion)
-	follow := simulate.Follow(d, cfg, simulate.FollowOptions{Limit: limit})
-	if conf == nil {
-		o.Config = follow.Config
+	follow := simulate.Follow(d, cfg, simulate.FollowOptions{Limit: x.limit})
+	if x.conf == nil {
+		x.options.Config = follow.Config
 	}
-	bar := newBar(e.stderr, quiet, "replaying")
-	o.Each = bar.show
+	dev, closeAll, err := openGPU(x.device)
+	if err != nil {
+		return nil, nil, err
+	}
+	bar := newBar(x.stderr, x.quiet, "replaying")
+	x.options.Each = bar.show
 	ctx, stop := untilSignal()
-	res, err := gpu.Replay(ctx, follow.Requests, dev, o)
+	res, err := gpu.Replay(ctx, follow.Requests, dev, x.options)
+	err = errors.Join(err, closeAll())
 	code = stop()
 	bar.clear()
 	if res == nil {
 		return nil, nil, err
 	}
-	r = &report.GPUReplay{File: e.label(file), Events: d.Events.Len(), Limit: o.Limit, Result: res, Notes: follow.Score.Assumed}
-	if o.Mode == gpu.Expandable {
-		o.Config.Expandable = true
-	}
-	if r.Conf = o.Config.String(); conf != nil && o.Mode != gpu.Expandable {
-		r.Conf = *conf
-	}
+	r = &report.GPUReplay{File: x.label(x.file), Events: d.Events.Len(), Limit: x.options.Limit, Result: res, Notes: follow.Score.Assumed}
+	c := x.options.Config
+	c.Expandable = c.Expandable || x.options.Mode == gpu.Expandable
+	r.Conf = c.String()
 	if follow.Truncated {
 		r.Notes = append(r.Notes, "the recording begins in the middle of a run: blocks older than it were asked for first")
 	}

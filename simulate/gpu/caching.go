@@ -46,6 +46,7 @@ func (x *replay) caching() (err error) {
 	interrupted, end := x.ctx.Err() != nil, x.res.Run.Ended
 	x.res.Predicted = x.play(x.model(said), func(next int, _ *trace.Event) { said.event = next },
 		func() bool { return interrupted && said.event >= end })
+	x.res.Calls = taken.calls
 	x.compare(taken.calls, said.calls)
 	x.res.OneAhead = sim.Learn(nil, stepsOf(taken.calls)).Score
 	return nil
@@ -60,30 +61,31 @@ func (x *replay) model(d allocators.Driver) *caching.Allocator {
 type tape struct {
 	allocators.Driver
 	event int
-	calls []call
+	calls []Call
 }
 
-type call struct {
-	event int
-	kind  cuda.Kind
-	ok    bool
-	addr  uint64
-	size  int64
+// Call is what a model asked of its driver.
+type Call struct {
+	Event int
+	Kind  cuda.Kind // Alloc, Free, Reserve, Release, Map or Unmap
+	OK    bool
+	Addr  uint64
+	Size  int64 // bytes
 }
 
 // verbs are what calls do.
 var verbs = map[cuda.Kind]string{cuda.Alloc: "takes", cuda.Free: "gives back", cuda.Reserve: "reserves addresses for", cuda.Release: "releases addresses for",
 	cuda.Map: "maps", cuda.Unmap: "unmaps"}
 
-func (c call) act() Act {
-	if !c.ok {
-		return act("is refused", c.size)
+func (c Call) act() Act {
+	if !c.OK {
+		return act("is refused", c.Size)
 	}
-	return act(verbs[c.kind], c.size)
+	return act(verbs[c.Kind], c.Size)
 }
 
 func (t *tape) note(kind cuda.Kind, addr uint64, size int64, err error) {
-	t.calls = append(t.calls, call{t.event, kind, err == nil, addr, size})
+	t.calls = append(t.calls, Call{t.event, kind, err == nil, addr, size})
 }
 
 func (t *tape) Alloc(size int64) (uint64, error) {
@@ -121,11 +123,11 @@ func (t *tape) Unmap(addr uint64, size int64) {
 
 // baseOf is where the context's first chunk must be if the first allocation is where the rules put it; 0 if
 // it cannot be there.
-func baseOf(calls []call) uint64 {
+func baseOf(calls []Call) uint64 {
 	for _, c := range calls {
-		if c.kind == cuda.Alloc && c.ok {
-			said, err := sim.New(sim.Config{}).Alloc(c.size)
-			if base := c.addr - said + sim.DefaultBase; err == nil && base%sim.ChunkUnit == 0 {
+		if c.Kind == cuda.Alloc && c.OK {
+			said, err := sim.New(sim.Config{}).Alloc(c.Size)
+			if base := c.Addr - said + sim.DefaultBase; err == nil && base%sim.ChunkUnit == 0 {
 				return base
 			}
 			return 0
@@ -134,58 +136,58 @@ func baseOf(calls []call) uint64 {
 	return 0
 }
 
-func stepsOf(calls []call) []sim.Step {
+func stepsOf(calls []Call) []sim.Step {
 	var steps []sim.Step
 	for i, c := range calls {
-		if c.ok && (c.kind == cuda.Alloc || c.kind == cuda.Free) {
-			steps = append(steps, sim.Step{Op: int64(i), Alloc: c.kind == cuda.Alloc, Addr: c.addr, Size: c.size})
+		if c.OK && (c.Kind == cuda.Alloc || c.Kind == cuda.Free) {
+			steps = append(steps, sim.Step{Op: int64(i), Alloc: c.Kind == cuda.Alloc, Addr: c.Addr, Size: c.Size})
 		}
 	}
 	return steps
 }
 
 // compare holds the calls against those of the simulation, until the two part.
-func (x *replay) compare(taken, said []call) {
+func (x *replay) compare(taken, said []Call) {
 	res := x.res
-	var first *call
+	var first *Call
 	for i := range max(len(taken), len(said)) {
 		switch {
 		case i >= len(taken):
 			// Where the GPU's replay ended early, the simulation only went on.
-			if b := said[i]; x.res.Run.Completed || b.event < x.res.Run.Ended {
-				res.Parted = &Parting{b.event, nothing(), b.act()}
+			if b := said[i]; x.res.Run.Completed || b.Event < x.res.Run.Ended {
+				res.Parted = &Parting{b.Event, nothing(), b.act()}
 			}
 			return
 		case i >= len(said):
-			res.Parted = &Parting{taken[i].event, taken[i].act(), nothing()}
+			res.Parted = &Parting{taken[i].Event, taken[i].act(), nothing()}
 			return
 		}
 		a, b := taken[i], said[i]
-		if a.event != b.event || a.kind != b.kind || a.ok != b.ok || a.size != b.size {
+		if a.Event != b.Event || a.Kind != b.Kind || a.OK != b.OK || a.Size != b.Size {
 			res.Parted = parting(a, b)
 			return
 		}
-		if !a.ok || a.kind != cuda.Alloc && a.kind != cuda.Reserve {
+		if !a.OK || a.Kind != cuda.Alloc && a.Kind != cuda.Reserve {
 			continue
 		}
 		if first == nil {
 			first = &a
 		}
 		res.Placed++
-		if a.addr == b.addr {
+		if a.Addr == b.Addr {
 			res.PlacedAsSaid++
 		} else if res.Displaced == nil {
-			res.Displaced = &Displaced{a.event, a.size, int64(a.addr - first.addr), int64(b.addr - first.addr)}
+			res.Displaced = &Displaced{a.Event, a.Size, int64(a.Addr - first.Addr), int64(b.Addr - first.Addr)}
 		}
 	}
 }
 
-func parting(a, b call) *Parting {
+func parting(a, b Call) *Parting {
 	switch {
-	case a.event < b.event:
-		return &Parting{a.event, a.act(), nothing()}
-	case b.event < a.event:
-		return &Parting{b.event, nothing(), b.act()}
+	case a.Event < b.Event:
+		return &Parting{a.Event, a.act(), nothing()}
+	case b.Event < a.Event:
+		return &Parting{b.Event, nothing(), b.act()}
 	}
-	return &Parting{a.event, a.act(), b.act()}
+	return &Parting{a.Event, a.act(), b.act()}
 }

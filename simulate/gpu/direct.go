@@ -107,6 +107,8 @@ func (d *direct) predicted() allocators.Stats { return d.said }
 
 func (d *direct) again() bool { return false }
 
+func (d *direct) touched() {} // a cudaFree waits by itself
+
 func (d *direct) settle(op *cuda.Op, s *said) {
 	d.count(op, s)
 	if op.Available >= 0 {

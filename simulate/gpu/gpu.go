@@ -75,6 +75,7 @@ type Result struct {
 	Beyond               int64 // and those that Memory did
 
 	Timings *cuda.Timings
+	Calls   []Call   // what PyTorch's allocator asked of the device, in order
 	Parted  *Parting // nil if the simulation said all that happened
 	// Placed counts the allocations of address space, and those that are where the simulation put them.
 	Placed, PlacedAsSaid int
@@ -118,10 +119,8 @@ const shareTaken = 0.9
 // Replay makes requests on a device. What it took is given back, whatever happens. An error that is not a
 // *cuda.Missing says that the GPU did what it must not, or that memory was not given back.
 func Replay(ctx context.Context, r *simulate.Requests, dev *cuda.Device, o Options) (*Result, error) {
-	if o.Touch {
-		if err := warm(dev); err != nil {
-			return nil, err
-		}
+	if err := warm(r, dev, o); err != nil {
+		return nil, err
 	}
 	free, total, err := dev.Memory()
 	if err != nil {
@@ -131,6 +130,7 @@ func Replay(ctx context.Context, r *simulate.Requests, dev *cuda.Device, o Optio
 	if res.Memory <= 0 {
 		res.Memory = int64(float64(free) * shareTaken)
 	}
+	res.Memory = min(res.Memory, total)
 	res.Memory -= res.Memory % sim.Granule
 	if o.Mode == Expandable {
 		o.Config.Expandable = true
@@ -156,20 +156,52 @@ func Replay(ctx context.Context, r *simulate.Requests, dev *cuda.Device, o Optio
 	return res, err
 }
 
-// warm writes once, so that what the driver needs for it is there before anything is counted.
-func warm(dev *cuda.Device) error {
-	dev.Slots(1)
-	ops := []cuda.Op{
-		{Kind: cuda.Alloc, Size: sim.Granule, Flags: cuda.InSlot},
-		{Kind: cuda.Fill, Size: sim.Granule, Flags: cuda.InSlot},
-		{Kind: cuda.Sync},
-		{Kind: cuda.Free, Flags: cuda.InSlot},
+// warm uses once what the driver takes memory for that it keeps for as long as there is a context: a write to memory, and as
+// many streams as will be needed. So that is in no figure.
+func warm(r *simulate.Requests, dev *cuda.Device, o Options) error {
+	var err error
+	if o.Touch {
+		dev.Slots(1)
+		ops := []cuda.Op{
+			{Kind: cuda.Alloc, Size: sim.Granule, Flags: cuda.InSlot},
+			{Kind: cuda.Fill, Size: sim.Granule, Flags: cuda.InSlot},
+			{Kind: cuda.Sync},
+			{Kind: cuda.Free, Flags: cuda.InSlot},
+		}
+		_, err = dev.Run(ops)
+		for i := range ops {
+			err = errors.Join(err, dev.Err(&ops[i]))
+		}
 	}
-	_, err := dev.Run(ops)
-	for i := range ops {
-		err = errors.Join(err, dev.Err(&ops[i]))
+	if o.Mode != Pool || err != nil {
+		return err
 	}
-	return err
+	streams := map[trace.StreamID]bool{}
+	for _, e := range r.Device.Events.All() {
+		if e.Op == trace.OpAlloc {
+			streams[e.Stream] = true
+		}
+	}
+	pool, err := dev.Pool(0)
+	if err != nil {
+		return err
+	}
+	for range streams {
+		var s uint16
+		if s, err = dev.Stream(); err != nil {
+			break
+		}
+		ops := []cuda.Op{
+			{Kind: cuda.PoolAlloc, Size: 1, Handle: pool, Stream: s, Flags: cuda.InSlot},
+			{Kind: cuda.PoolFree, Stream: s, Flags: cuda.InSlot},
+		}
+		dev.Slots(1)
+		_, err = dev.Run(ops)
+		for i := range ops {
+			err = errors.Join(err, dev.Err(&ops[i]))
+		}
+	}
+	return errors.Join(err, dev.Empty())
 }
 
 // replay is a replay under way.

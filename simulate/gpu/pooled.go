@@ -174,6 +174,13 @@ func (p *pooled) again() bool {
 	return true
 }
 
+// touched waits for the write: a free would wait for it, and whether that is over when the next request comes,
+// nobody could foretell. Waiting lets all streams have what each of them freed, as the model knows.
+func (p *pooled) touched() {
+	p.model.Synchronize()
+	p.push(cuda.Op{Kind: cuda.Sync}, said{held: -1, used: -1})
+}
+
 // Block says where a block is in the model.
 func (p *pooled) Block(block uint32) (addr uint64, size int64, ok bool) { return p.model.Block(block) }
 

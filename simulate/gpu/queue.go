@@ -22,6 +22,8 @@ type server interface {
 	settle(op *cuda.Op, s *said)
 	// again makes ready for a second try of a request that failed; it is false if there is none.
 	again() bool
+	// touched is called when a write to a block was queued.
+	touched()
 	// predicted is what the simulation counted.
 	predicted() allocators.Stats
 	// giveBack gives back what is held.
@@ -114,6 +116,7 @@ func (q *queue) ask(op cuda.Op, s said) error {
 	q.push(op, s)
 	if q.o.Touch {
 		q.push(cuda.Op{Kind: cuda.Fill, Size: s.size, Slot: s.block, Stream: op.Stream, Flags: cuda.InSlot}, said{held: -1, used: -1})
+		q.server.touched()
 	}
 	if s.block == q.spare {
 		q.denied = false

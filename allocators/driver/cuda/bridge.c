@@ -7,6 +7,7 @@
 #include "bridge.h"
 
 #include <dlfcn.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,6 +134,11 @@ struct vs_device {
 };
 
 vs_library *vs_load(const char *path, char *message, int length) {
+#ifdef M_ARENA_MAX
+	// Otherwise the C library takes 64 MiB of address space for each thread that Go starts from now on, just
+	// where the driver looks for room for its next chunk.
+	mallopt(M_ARENA_MAX, 1);
+#endif
 	void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!file) {
 		snprintf(message, length, "%s", dlerror());

@@ -47,9 +47,8 @@ func (l *Library) Devices() ([]Info, error) {
 	return out, nil
 }
 
-// Device is a GPU with a context. The goroutine that opened it uses it and closes it: it stays on one thread
-// of the system in between, because the C library gives each thread that asks it for memory 64 MiB of address
-// space for itself, just where the driver looks for room for the next chunk.
+// Device is a GPU with a context. The goroutine that opened it uses it and closes it, on one thread of the
+// system.
 type Device struct {
 	Info
 	library *Library
