@@ -49,7 +49,10 @@ const (
 	inOptimizer traits = 1 << iota
 	inBackward
 	inModule     // a module was called
-	inRecompute  // activations are computed again in the backward pass
+	appliesNode  // a function for autograd, on its way forward or back
+	stepsItself  // an optimizer of PyTorch's own, which calls others only to have gradients computed
+	foreign      // code that is not PyTorch's
+	calledBack   // of a stack: what such an optimizer called
 	makesWeights // parameters are made, moved or loaded
 	makesBuckets // buffers that gradients live in
 	makesCache   // caches of keys and values, workspaces of libraries
@@ -66,12 +69,14 @@ type frameTrait struct {
 // frameTraits are what is known of PyTorch and of what is often used with it.
 var frameTraits = []frameTrait{
 	{inOptimizer, `/torch/optim/|/apex/optimizers/|/bitsandbytes/optim/|/torch_optimizer/|/deepspeed/ops/(adam|lamb|lion|adagrad)/|/transformer_engine/pytorch/optimizers/`, ``},
+	{stepsItself, `/torch/optim/(a|rmsprop|rprop|sgd|radam|nadam|lbfgs|sparse_adam|_muon)\w*\.py$`, `^step$`},
 	{inOptimizer, ``, `^Optimizer\.step#`},
 	{inBackward, `/torch/autograd/(graph|__init__)\.py$`, `^(_engine_run_backward|backward|_make_grads)$`},
 	{inBackward, ``, `^autograd::engine::|torch::autograd::(Engine|python::PythonEngine)::|^\w+Backward\d*$`},
 	{inModule, `/torch/nn/modules/module\.py$`, `^(_call_impl|_wrapped_call_impl|__call__)$`},
 	{inModule, ``, `^nn\.Module: `},
-	{inRecompute, `/torch/utils/checkpoint\.py$`, `^(backward|recompute_fn|unpack_hook|inner_unpack)$`},
+	{inBackward, `/torch/utils/checkpoint\.py$`, `^(backward|recompute_fn|unpack_hook|inner_unpack)$`},
+	{appliesNode, `/torch/autograd/function\.py$`, `^apply$`},
 	{makesWeights, `/torch/nn/modules/module\.py$`, `^(_apply|convert|load_state_dict|_load_from_state_dict|load|to_empty)$`},
 	{makesWeights, `/torch/nn/(parameter|init)\.py$`, ``},
 	{makesWeights, `/torch/nn/modules/\w+\.py$`, `^(__init__|reset_parameters)$`},
@@ -131,23 +136,51 @@ func (v *evidence) traitsOf(f trace.Frame) traits {
 			t |= x.traits
 		}
 	}
+	if f.Line > 0 && !strings.Contains(file, "/torch/") {
+		t |= foreign
+	}
 	return t
 }
 
+// phases are the traits that tell a phase, of which a stack has at most one.
+const phases = inOptimizer | inBackward | inModule
+
+// of is what a stack tells. Of what it tells about the phase the innermost counts: an optimizer may call the model, and a
+// hook of the backward pass an optimizer. Only a module that is called in the backward pass is part of that.
 func (v *evidence) of(id trace.StackID) traits {
 	if int(id) >= len(v.stack) {
 		return 0
 	}
-	if !v.told[id] {
-		v.told[id] = true
-		for _, f := range v.stacks.Frames(id) {
-			if !v.seen[f] {
-				v.seen[f] = true
-				v.frames[f] = v.traitsOf(v.stacks.Frame(f))
-			}
-			v.stack[id] |= v.frames[f]
-		}
+	if v.told[id] {
+		return v.stack[id]
 	}
+	v.told[id] = true
+	var t, phase traits
+	ids := v.stacks.Frames(id)
+	for i, f := range ids {
+		if !v.seen[f] {
+			v.seen[f] = true
+			v.frames[f] = v.traitsOf(v.stacks.Frame(f))
+		}
+		of := v.frames[f]
+		if of&appliesNode != 0 && i == len(ids)-1 {
+			of |= inBackward // the thread begins with it
+		}
+		if phase == 0 && of&stepsItself != 0 && t&foreign != 0 {
+			t |= calledBack
+		}
+		if t&calledBack != 0 {
+			of &^= inOptimizer
+		}
+		if phase == 0 || phase == inModule && of&inBackward != 0 {
+			phase = of & phases
+		}
+		t |= of
+	}
+	if phase&inBackward != 0 {
+		phase = inBackward
+	}
+	v.stack[id] = t&^phases | phase
 	return v.stack[id]
 }
 
@@ -202,6 +235,7 @@ type phaser struct {
 	optimizer, zeroing, forward, backward spans
 	starts                                int  // the event with which the first iteration begins
 	hasStacks                             bool // some requests have a stack, so that one without tells something
+	noLoop                                bool // there is no iteration
 }
 
 func newPhaser(t *trace.Trace, d *trace.Device, steps StepList) *phaser {
@@ -225,52 +259,81 @@ func newPhaser(t *trace.Trace, d *trace.Device, steps StepList) *phaser {
 	if len(steps.Steps) > 0 {
 		p.starts = steps.Steps[0].From
 	}
+	p.optimizer = p.updates(d, optimizer)
+	if len(p.optimizer.list) > 0 {
+		p.starts = min(p.starts, p.optimizer.list[0].From)
+	}
+	p.noLoop = p.starts == d.Events.Len()
+	return p
+}
+
+// updates are the ranges of events in which an optimizer changed weights: those of its annotations, without what it called
+// to have gradients computed first; if there are none, those of its call stacks. It notes where the first iteration starts.
+func (p *phaser) updates(d *trace.Device, annotated []Iteration) spans {
+	given := spansOf(annotated)
+	at := 0
 	var byStack []Iteration
 	for i, e := range d.Events.All() {
-		if e.Op != trace.OpAlloc || e.Stack == trace.NoStack {
+		if e.Op != trace.OpAlloc {
 			continue
 		}
-		p.hasStacks = true
-		is := p.of(e.Stack)
-		if is&(inModule|inBackward|inOptimizer) == 0 {
+		is := p.of(e.Stack) & (phases | calledBack)
+		p.hasStacks = p.hasStacks || e.Stack != trace.NoStack
+		bare := e.Stack == trace.NoStack && p.hasStacks
+		if is == 0 && !bare {
 			continue
 		}
-		p.starts = min(p.starts, i)
-		if n := len(byStack); is&inOptimizer != 0 {
-			if n > 0 && byStack[n-1].Ended {
+		if is != 0 {
+			p.starts = min(p.starts, i)
+		}
+		if is == inOptimizer {
+			if n := len(byStack); n > 0 && byStack[n-1].Ended {
 				byStack[n-1].To = i + 1
 			} else {
 				byStack = append(byStack, Iteration{From: i, To: i + 1, Ended: true})
 			}
-		} else if n > 0 {
+			continue
+		}
+		if n := len(byStack); n > 0 {
 			byStack[n-1].Ended = false // the program went on to something else
 		}
+		for at < len(given.list) && given.list[at].To <= i {
+			at++
+		}
+		if at < len(given.list) && given.list[at].From <= i {
+			given.list[at].From = min(beforeRequest(d, i+1), given.list[at].To)
+		}
 	}
-	if p.optimizer = spansOf(optimizer); len(p.optimizer.list) == 0 {
-		p.optimizer = spansOf(byStack)
+	if len(given.list) == 0 {
+		return spansOf(byStack)
 	}
-	if len(p.optimizer.list) > 0 {
-		p.starts = min(p.starts, p.optimizer.list[0].From)
-	}
-	return p
+	return given
 }
 
-// of tells the phase of a request.
+// phase tells the phase of a request.
 func (p *phaser) phase(i int, e *trace.Event) Phase {
 	is := p.of(e.Stack)
+	optimizes := p.optimizer.has(i) || p.zeroing.has(i)
+	onward, back := p.forward.has(i), p.backward.has(i)
 	switch {
-	case p.optimizer.has(i) || p.zeroing.has(i) || is&inOptimizer != 0:
+	case is&inOptimizer != 0:
 		return PhaseOptimizer
-	case is&inBackward != 0 || p.backward.has(i):
+	case is&inBackward != 0:
 		return PhaseBackward
+	case p.noLoop:
+		return PhaseUnknown
 	case i < p.starts:
 		return PhaseSetup
-	case p.forward.has(i) || is&inModule != 0 && is&inRecompute == 0:
+	case is&(inModule|calledBack) != 0:
 		return PhaseForward
-	case is&inRecompute != 0 || e.Stack == trace.NoStack && p.hasStacks:
+	case e.Stack == trace.NoStack && p.hasStacks && !onward:
 		return PhaseBackward
-	case !p.hasStacks:
-		return PhaseUnknown
+	case optimizes:
+		return PhaseOptimizer
+	case back:
+		return PhaseBackward
+	case onward || p.hasStacks:
+		return PhaseForward
 	}
-	return PhaseForward
+	return PhaseUnknown
 }

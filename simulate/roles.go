@@ -135,6 +135,9 @@ func (r *roles) lives() {
 			if int(e.Block) < len(r.born) {
 				r.born[e.Block], r.out.Born[e.Block] = int32(i), p
 			}
+			if p == PhaseOptimizer {
+				break // it may run within the backward pass, a weight at a time
+			}
 			if p != PhaseBackward {
 				in = false
 				break
@@ -241,6 +244,9 @@ func (r *roles) differentiating(born, died int) Category {
 	_, run := r.optimizer.after(born)
 	if run == nil || died < run.From {
 		return Temporary // bySize looks again at what no run followed
+	}
+	if _, back := r.back.after(born); back != nil && run.From < back.To && died > run.To && died < back.To {
+		return Temporary // the optimizer runs within the backward pass
 	}
 	if _, back := r.back.after(run.To); back != nil && died > back.From || died == atEnd {
 		return Unknown // it is kept; bySize knows whether that is usual
@@ -409,45 +415,63 @@ func (r *roles) countSizes() {
 	keep()
 }
 
+// kin are blocks of one stack that outlived the step that they were allocated in, or those that did not.
+type kin struct {
+	stack    trace.StackID
+	outlived bool
+}
+
+func (r *roles) kinOf(b trace.BlockID, stack trace.StackID) kin {
+	return kin{stack, !r.sameStep(int(r.born[b]), min(int(r.died[b]), r.dev.Events.Len()))}
+}
+
 // byLikeness gives blocks that were cut off by the end of the recording, or by a failure, the category that most others
-// of their stack have.
+// of their kin have.
 func (r *roles) byLikeness() {
-	count := map[trace.StackID]*[numCategories]int{}
+	count := map[kin]*[numCategories]int{}
 	open := func(b trace.BlockID) bool { return r.out.Of[b] == Unknown && r.out.Born[b] == PhaseForward }
+	stacks := map[trace.StackID]bool{}
 	r.each(func(b trace.BlockID, stack trace.StackID, _ int64) {
 		if open(b) {
-			count[stack] = nil
+			stacks[stack] = true
 		}
 	})
-	if len(count) == 0 {
+	if len(stacks) == 0 {
 		return
 	}
 	r.each(func(b trace.BlockID, stack trace.StackID, _ int64) {
-		c, wanted := count[stack]
-		if !wanted || open(b) {
+		if !stacks[stack] || r.out.Of[b] == Unknown {
 			return
 		}
-		if c == nil {
-			c = new([numCategories]int)
-			count[stack] = c
+		for _, k := range []kin{r.kinOf(b, stack), {stack: stack}} {
+			c := count[k]
+			if c == nil {
+				c = new([numCategories]int)
+				count[k] = c
+			}
+			c[r.out.Of[b]]++
+			if !k.outlived {
+				break // the same twice
+			}
 		}
-		c[r.out.Of[b]]++
 	})
 	r.each(func(b trace.BlockID, stack trace.StackID, _ int64) {
 		if !open(b) {
 			return
 		}
-		if c := count[stack]; c != nil {
-			best := Unknown
-			for k := range c {
-				if c[k] > c[best] {
-					best = Category(k)
-				}
+		c := count[r.kinOf(b, stack)]
+		if c == nil {
+			c = count[kin{stack: stack}]
+		}
+		best := Unknown
+		for k := range numCategories {
+			if c != nil && c[k] > c[best] {
+				best = k
 			}
-			r.out.Of[b] = best
 		}
 		switch {
-		case !open(b):
+		case best != Unknown:
+			r.out.Of[b] = best
 		case r.of(stack)&inModule != 0:
 			r.out.Of[b] = Activation
 		case len(r.back.list) > 0 && r.died[b] != atEnd:

@@ -87,6 +87,7 @@ func Steps(t *trace.Trace, d *trace.Device, named *regexp.Regexp) StepList {
 	if steps, name := largest(scopes, d, isStep); len(steps) >= leastSteps {
 		return found(steps, "annotations: "+name)
 	}
+	optimizing = joined(optimizing, t, d)
 	if steps := betweenRuns(optimizing, runsOf(scopes, d, zeroGrad), d); len(steps) >= leastSteps {
 		return found(steps, "annotations: "+optimizerRun)
 	}
@@ -110,6 +111,42 @@ func Annotations(t *trace.Trace) []string {
 	}
 	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(count[b], count[a]), strings.Compare(a, b)) })
 	return names
+}
+
+// joined makes one run of those between which no module of a model was called: of several optimizers, or of those that
+// change each weight as soon as its gradient is there. It leaves them as they are where no stack tells of modules.
+func joined(runs []Iteration, t *trace.Trace, d *trace.Device) []Iteration {
+	if len(runs) < 2 {
+		return runs
+	}
+	var out []Iteration
+	v := newEvidence(t.Stacks)
+	called, ever, at := true, false, 0
+	next := func() {
+		if called {
+			out = append(out, runs[at])
+		} else {
+			last := &out[len(out)-1]
+			last.To, last.Ended = runs[at].To, runs[at].Ended
+		}
+		called = false
+		at++
+	}
+	for i, e := range d.Events.All() {
+		for at < len(runs) && runs[at].To <= i {
+			next()
+		}
+		if e.Op == trace.OpAlloc && v.of(e.Stack)&phases == inModule {
+			called, ever = true, true
+		}
+	}
+	for at < len(runs) {
+		next()
+	}
+	if !ever {
+		return runs
+	}
+	return out
 }
 
 // betweenRuns makes steps that end with a run of the optimizer each, and what is freed directly after it, which is
