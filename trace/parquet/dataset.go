@@ -39,7 +39,7 @@ var goodKey = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 // WriteDataSet adds a trace to the data set in a folder, which is made if it is not there. The keys say where,
 // from the outside inwards. A trace that is there already is not replaced.
 func WriteDataSet(dir string, t *trace.Trace, keys ...Key) error {
-	home := dir
+	home := filepath.Clean(dir)
 	for i, k := range keys {
 		if err := k.check(keys[:i]); err != nil {
 			return err
