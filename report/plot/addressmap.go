@@ -77,7 +77,7 @@ func AddressMap(a *report.Analysis, d *report.Device, o report.Options) (*Panel,
 	if len(pieces) == 0 {
 		return nil, errors.New("nothing was reserved then, so there is nothing to draw")
 	}
-	x := axisOf(a, d.Trace, ByEither)
+	x := axisOf(a, d.Trace, report.Options{}, ByEither)
 	where := x.when(at.Event, at.Time)
 	if at.Event >= 0 && !x.byEvent {
 		where += ", event " + report.Count(at.Event)

@@ -3,6 +3,7 @@ package plot
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/vramscope/vramscope/report"
 	"gonum.org/v1/plot"
@@ -33,8 +34,10 @@ func Allocators(r *report.Replays) (*Panel, error) {
 	p.X.Label.Text = "reserved at the peak"
 	p.Y.Min, p.Y.Max = 0, 1
 	p.Y.Tick.Marker = noTicks{}
-	p.Add(runBars{r})
-	panel.Notes = append([]string{r.Under()}, r.Mind()...)
+	b := runBars{r}
+	p.Add(b)
+	panel.Notes = append([]string{r.Under()}, b.why()...)
+	panel.Notes = append(panel.Notes, r.Mind()...)
 	return panel, nil
 }
 
@@ -85,6 +88,18 @@ func (b runBars) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
+// why says where the first few replays end that do not finish.
+func (b runBars) why() []string {
+	const most = 3
+	var out []string
+	for i := range b.r.Runs {
+		if run := &b.r.Runs[i]; fails(run) && len(out) < most {
+			out = append(out, fmt.Sprintf("%s does not finish: %s", b.r.Label(*run), strings.TrimPrefix(b.r.Finishes(*run), "no: ")))
+		}
+	}
+	return out
+}
+
 // fails says whether a replay ends where it runs out of memory.
 func fails(run *report.ReplayRun) bool { return run.FirstOOM != nil && !run.Completed }
 
@@ -120,9 +135,6 @@ func (b runBars) label(c draw.Canvas, x func(float64) vg.Length, run *report.Rep
 	c.FillText(bold(s), vg.Point{X: at, Y: middle}, figure)
 	if fails(run) {
 		txt := "does not finish"
-		if long := b.r.Finishes(*run); at+w+6+s.Width(long) < c.Max.X {
-			txt = long
-		}
 		inside := s.Width(txt) + 8
 		from := at + w + 6
 		if from+inside > c.Max.X+endingGap {

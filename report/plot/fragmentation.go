@@ -37,54 +37,35 @@ func parts() []part {
 }
 
 // Fragmentation draws what the reserved memory consisted of over a recording, as areas that stand on each other.
-func Fragmentation(a *report.Analysis, d *report.Device, by By) (*Panel, error) {
+// Of a recording of which a part was analysed, that part is drawn.
+func Fragmentation(a *report.Analysis, d *report.Device, o report.Options, by By) (*Panel, error) {
 	if d.Trace.Content != trace.Decisions {
 		return nil, fmt.Errorf("the file does not show what the allocator held and did not use%s", instead(a))
 	}
 	if len(d.Uses) == 0 || d.Trace.Events.Len() == 0 {
 		return nil, errors.New("there are no events to draw over time")
 	}
-	x := axisOf(a, d.Trace, by)
-	p := newPlot()
-	x.mark(&p.X)
-	vertical(&p.Y, float64(d.PeakReserved.Reserved))
+	x := axisOf(a, d.Trace, o, by)
 	all := parts()
-	sums := make([][]point, len(all)) // up to and with each part
-	var private, reserved []point
-	unknown, most := 0, int64(0)
-	now := 0.0
-	for _, u := range d.Uses {
-		if !u.Known && d.Follow.Score.Exact() {
-			continue // in the middle of a request
-		}
-		now = max(now, x.at(u.Event, u.Time))
-		reserved = append(reserved, point{now, u.Reserved})
-		private = append(private, point{now, u.Private})
-		most = max(most, u.Private)
-		if !u.Known {
-			unknown++
-		}
-		sum := int64(0)
-		for i := range all {
-			if u.Known {
-				sum += all[i].of(u.Allocated, u.Fragmentation)
-			} else {
-				sum = u.Allocated // the rest is not known, and left white
-			}
-			sums[i] = append(sums[i], point{now, sum})
-		}
-	}
-	if unknown == len(reserved) {
+	k := stackOf(d, &x, all)
+	if k.unknown == len(k.reserved) {
 		return nil, errors.New("the recording does not keep to the allocator's rules, so what was free in which segment is not known; vramscope verify says where")
 	}
+	p := newPlot()
+	x.mark(&p.X)
+	most := d.PeakReserved.Reserved
+	for _, q := range k.reserved {
+		most = max(most, q.v)
+	}
+	vertical(&p.Y, float64(most))
 	panel := &Panel{Plot: p, Caption: "What was reserved, and what of it was in use"}
 	for i := len(all) - 1; i >= 0; i-- {
-		p.Add(area{sums[i], x.end(), all[i].fill})
+		p.Add(area{k.sums[i], x.high, all[i].fill})
 	}
-	p.Add(hatching{sums[2], sums[3], x.end()}, levels{})
-	lines := []steps{{sums[1], x.end(), stroke(blue, 1)}, {reserved, x.end(), stroke(vermilion, 1.5, 6, 2.5)}}
-	if most > 0 {
-		lines = append(lines, steps{private, x.end(), stroke(black, 1, 1.5, 2)})
+	p.Add(hatching{k.sums[2], k.sums[3], x.high}, levels{})
+	lines := []steps{{k.sums[1], x.high, stroke(blue, 1)}, {k.reserved, x.high, stroke(vermilion, 1.5, 6, 2.5)}}
+	if k.most > 0 {
+		lines = append(lines, steps{k.private, x.high, stroke(black, 1, 1.5, 2)})
 	}
 	for _, l := range lines {
 		p.Add(l)
@@ -96,13 +77,58 @@ func Fragmentation(a *report.Analysis, d *report.Device, by By) (*Panel, error) 
 			fmt.Sprintf("peak %s reserved, %s", report.Bytes(at.Reserved), x.when(at.Event, at.Time)), vermilion, draw.BoxGlyph{}})
 	}
 	marks = append(marks, failureCallouts(d, &x, true)...)
-	p.Add(failures{d, &x}, callouts{marks, lines}, fragmentKey(d, all, most))
-	if unknown > 0 {
-		panel.Notes = append(panel.Notes, fmt.Sprintf("At %d of the %d instants that are drawn the recording does not keep to the allocator's rules: what was not in use is left white there.", unknown, len(reserved)))
+	p.Add(failures{d, &x}, callouts{marks, lines}, fragmentKey(d, all, k.most))
+	if k.unknown > 0 {
+		panel.Notes = append(panel.Notes, fmt.Sprintf("At %d of the %d instants that are drawn the recording does not keep to the allocator's rules: what was not in use is left white there.", k.unknown, len(k.reserved)))
 	}
 	panel.Notes = append(panel.Notes, "Stranded: free, in segments that something in use keeps. Cached: whole free segments, or pages, which could be given back. Rounding: in use beyond what was asked for. Pending: freed, waiting for a stream.")
 	panel.Notes = append(panel.Notes, caveats(d)...)
 	return panel, nil
+}
+
+// stack is the parts on each other, at the instants that are known.
+type stack struct {
+	sums              [][]point // up to and with each part
+	reserved, private []point
+	most              int64 // bytes of private pools
+	unknown           int   // of the instants, those of which only what was allocated and reserved is known
+}
+
+func stackOf(d *report.Device, x *axis, all []part) stack {
+	k := stack{sums: make([][]point, len(all))}
+	now := 0.0
+	for _, u := range d.Uses {
+		if !u.Known && d.Follow.Score.Exact() {
+			continue // in the middle of a request
+		}
+		if now = max(now, x.at(u.Event, u.Time)); now > x.high {
+			break
+		}
+		if n := len(k.reserved); now < x.low && n > 0 { // only the last of those before the part that is drawn counts
+			k = stack{sums: make([][]point, len(all))}
+		}
+		k.add(u, all, max(now, x.low))
+	}
+	return k
+}
+
+// add puts the parts of an instant on each other.
+func (k *stack) add(u report.UsePoint, all []part, now float64) {
+	k.reserved = append(k.reserved, point{now, u.Reserved})
+	k.private = append(k.private, point{now, u.Private})
+	k.most = max(k.most, u.Private)
+	if !u.Known {
+		k.unknown++
+	}
+	sum := int64(0)
+	for i := range all {
+		if u.Known {
+			sum += all[i].of(u.Allocated, u.Fragmentation)
+		} else {
+			sum = u.Allocated // the rest is not known, and left white
+		}
+		k.sums[i] = append(k.sums[i], point{now, sum})
+	}
 }
 
 // fragmentKey names the areas, with their sizes at the reserved peak.

@@ -31,7 +31,7 @@ func (s steps) Plot(c draw.Canvas, p *plot.Plot) {
 	c.Stroke(stepPath(nil, c, p, s.points, s.end))
 }
 
-// stepPath walks along a line of steps.
+// stepPath walks along a line of steps. What lies below the axis is drawn on it.
 func stepPath(path vg.Path, c draw.Canvas, p *plot.Plot, points []point, end float64) vg.Path {
 	x, y := p.Transforms(&c)
 	to := func(at vg.Point) {
@@ -43,7 +43,7 @@ func stepPath(path vg.Path, c draw.Canvas, p *plot.Plot, points []point, end flo
 	}
 	var last vg.Length
 	for i, q := range points {
-		at := vg.Point{X: x(q.x), Y: y(float64(q.v))}
+		at := vg.Point{X: x(q.x), Y: y(math.Max(float64(q.v), p.Y.Min))}
 		if i > 0 && at.Y != last {
 			to(vg.Point{X: at.X, Y: last})
 		}

@@ -125,7 +125,7 @@ func total(what string, list []report.SizeRange, more string) string {
 		blocks += s.Blocks
 	}
 	if blocks == 0 {
-		return what + ": nothing"
+		return what + ": 0 bytes"
 	}
 	return fmt.Sprintf("%s: %s in %s blocks%s", what, report.Bytes(bytes), report.Count(blocks), more)
 }

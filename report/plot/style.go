@@ -2,6 +2,7 @@ package plot
 
 import (
 	"image/color"
+	"sort"
 	"strings"
 	"unicode"
 
@@ -103,17 +104,14 @@ func clean(s string) string {
 
 // shorten cuts a text in its middle so that it is no wider than there is room.
 func shorten(s text.Style, txt string, room vg.Length) string {
-	if s.Width(txt) <= room {
+	const most = 1000 // letters that have room anywhere
+	runes := []rune(txt)
+	if len(runes) <= most && s.Width(txt) <= room {
 		return txt
 	}
-	runes := []rune(txt)
-	for n := len(runes) - 1; n > 2; n-- {
-		short := string(runes[:n-n/2]) + "…" + string(runes[len(runes)-n/2:])
-		if s.Width(short) <= room {
-			return short
-		}
-	}
-	return "…"
+	cut := func(n int) string { return string(runes[:n-n/2]) + "…" + string(runes[len(runes)-n/2:]) }
+	n := sort.Search(min(len(runes)-1, most), func(n int) bool { return s.Width(cut(n+1)) > room })
+	return cut(n)
 }
 
 // wrap breaks a text into lines that are no wider than there is room, at most so many.

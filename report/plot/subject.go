@@ -33,8 +33,8 @@ type Kind struct {
 // Kinds lists them in the order in which they stand in a picture of all.
 func Kinds() []Kind {
 	return []Kind{
-		{"timeline", "allocated and reserved over the recording, peaks, failures and steps", func(s *Subject) (*Panel, error) { return Timeline(s.Analysis, s.Device, s.By) }},
-		{"fragmentation", "what of the reserved memory was in use, and what became of the rest", func(s *Subject) (*Panel, error) { return Fragmentation(s.Analysis, s.Device, s.By) }},
+		{"timeline", "allocated and reserved over the recording, peaks, failures and steps", func(s *Subject) (*Panel, error) { return Timeline(s.Analysis, s.Device, s.Options, s.By) }},
+		{"fragmentation", "what of the reserved memory was in use, and what became of the rest", func(s *Subject) (*Panel, error) { return Fragmentation(s.Analysis, s.Device, s.Options, s.By) }},
 		{"map", "segments and blocks by address, at one instant", func(s *Subject) (*Panel, error) { return AddressMap(s.Analysis, s.Device, s.Options) }},
 		{"sizes", "sizes of the blocks in use and of the free ones", func(s *Subject) (*Panel, error) { return Sizes(s.Analysis, s.Device) }},
 		{"allocators", "what other settings and allocators would have reserved", (*Subject).allocators},
@@ -145,6 +145,12 @@ func (s *Subject) sub() string {
 			text += " over " + report.Span(time.Duration(to-from))
 		}
 		parts = append(parts, text)
+		if from, to := s.Options.From, s.Options.To; from > 0 || to > 0 && to < n {
+			if to <= 0 || to > n {
+				to = n
+			}
+			parts = append(parts, fmt.Sprintf("here events %s to %s", report.Count(from), report.Count(to-1)))
+		}
 		if d.Trace.Content == trace.Decisions {
 			if conf := d.Follow.Config.String(); conf != "" {
 				parts = append(parts, conf)

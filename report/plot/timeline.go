@@ -3,6 +3,8 @@ package plot
 import (
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +21,8 @@ const columns = 1000
 // across is how a recording is laid along the horizontal axis: by time, or by the number of the event.
 type axis struct {
 	byEvent     bool
-	crowded     bool // it is by event since time would show little
+	low, high   float64 // the part that is drawn
+	crowded     bool    // it is by event since time would show little
 	start, last trace.Time
 	events      int
 	unit        time.Duration
@@ -36,8 +39,8 @@ const (
 	ByEvent
 )
 
-// axisOf lays out a device's events. Where a file has no times, it is by event.
-func axisOf(a *report.Analysis, d *trace.Device, by By) axis {
+// axisOf lays out a device's events, those that the analysis was asked for. Where a file has no times, it is by event.
+func axisOf(a *report.Analysis, d *trace.Device, o report.Options, by By) axis {
 	x := axis{byEvent: by == ByEvent, events: d.Events.Len()}
 	if x.events > 0 {
 		x.start, x.last = d.Events.At(0).Time, d.Events.At(0).Time
@@ -48,20 +51,50 @@ func axisOf(a *report.Analysis, d *trace.Device, by By) axis {
 	if a.Trace.Source.Clock == trace.ClockNone || x.last == x.start {
 		x.byEvent = true
 	} else if by == ByEither {
-		x.byEvent = crowded(d, x.last-x.start)
+		x.byEvent = crowded(d, o)
 		x.crowded = x.byEvent
 	}
 	x.unit, x.name = timeUnit(time.Duration(x.last - x.start))
+	x.high = x.end()
+	if from := min(o.From, x.events-1); from > 0 {
+		x.low = x.at(from, d.Events.At(from).Time)
+	}
+	if to := o.To - 1; to >= 0 && to < x.events-1 {
+		x.high = x.at(to, d.Events.At(to).Time)
+	}
+	if x.high <= x.low { // all at one time
+		x.low, x.high = 0, x.end()
+	}
 	return x
 }
 
-// crowded says whether half of a device's events lie in so little of its time that nothing could be told apart
-// there.
-func crowded(d *trace.Device, span trace.Time) bool {
-	n := d.Events.Len()
-	half := n / 2
-	for i := half; i < n; i++ {
-		if (d.Events.At(i).Time-d.Events.At(i-half).Time)*10 < span && half > 0 {
+// ending says where the right edge of the plot is.
+func (x *axis) ending() string {
+	switch {
+	case x.high >= x.end():
+		return "at the end"
+	case x.byEvent:
+		return "at event " + report.Count(int(x.high)-1)
+	}
+	return "at +" + report.Span(time.Duration(x.high*float64(x.unit)))
+}
+
+// shows says whether a place is in the part that is drawn.
+func (x *axis) shows(at float64) bool { return at >= x.low && at <= x.high }
+
+// crowded says whether half of the events lie in so little of their time that nothing could be told apart there.
+func crowded(d *trace.Device, o report.Options) bool {
+	from, to := max(0, o.From), d.Events.Len()
+	if o.To > 0 {
+		to = min(to, o.To)
+	}
+	half := (to - from) / 2
+	if half <= 0 {
+		return false
+	}
+	span := d.Events.At(to-1).Time - d.Events.At(from).Time
+	for i := from + half; i < to; i++ {
+		if (d.Events.At(i).Time-d.Events.At(i-half).Time)*10 < span {
 			return true
 		}
 	}
@@ -86,7 +119,7 @@ func (x *axis) end() float64 {
 
 // mark writes the axis.
 func (x *axis) mark(a *plot.Axis) {
-	a.Min, a.Max = 0, x.end()
+	a.Min, a.Max = x.low, x.high
 	if x.byEvent {
 		a.Label.Text = "events"
 		a.Tick.Marker = decimalTicks{most: 8, show: showCount}
@@ -108,14 +141,15 @@ func (x *axis) when(event int, t trace.Time) string {
 }
 
 // Timeline draws what was allocated and reserved over a recording, with the peaks, the failures and the steps.
-func Timeline(a *report.Analysis, d *report.Device, by By) (*Panel, error) {
+// Of a recording of which a part was analysed, that part is drawn.
+func Timeline(a *report.Analysis, d *report.Device, o report.Options, by By) (*Panel, error) {
 	if d.Follow == nil {
 		return sampled(a, d)
 	}
 	if d.Trace.Events.Len() == 0 {
 		return nil, errors.New("there are no events to draw over time")
 	}
-	x := axisOf(a, d.Trace, by)
+	x := axisOf(a, d.Trace, o, by)
 	p := newPlot()
 	x.mark(&p.X)
 	allocated, reserved := levelLines(d, &x)
@@ -128,7 +162,7 @@ func Timeline(a *report.Analysis, d *report.Device, by By) (*Panel, error) {
 	if x.byEvent {
 		panel.Caption = "Memory event by event"
 		if x.crowded {
-			panel.Caption += fmt.Sprintf(" (half of the events are in a tenth of the %s)", report.Span(time.Duration(x.last-x.start)))
+			panel.Caption += " (half of the events are in a tenth of the time)"
 		}
 	}
 	top := float64(most)
@@ -142,17 +176,17 @@ func Timeline(a *report.Analysis, d *report.Device, by By) (*Panel, error) {
 		p.Add(across{float64(limit), "limit of the process: " + report.Bytes(limit), stroke(black, 1, 2, 2)})
 	}
 	solid, dashed := stroke(blue, 1.25), stroke(vermilion, 1.5, 6, 2.5)
-	lines := []steps{{allocated, x.end(), solid}}
+	lines := []steps{{allocated, x.high, solid}}
 	if held {
-		lines = append(lines, steps{reserved, x.end(), dashed})
+		lines = append(lines, steps{reserved, x.high, dashed})
 	}
-	p.Add(area{allocated, x.end(), withAlpha(sky, 0x70)})
+	p.Add(area{allocated, x.high, withAlpha(sky, 0x70)})
 	for _, l := range lines {
 		p.Add(l)
 	}
-	ends := endings{{float64(last(allocated)), "allocated\nat the end\n" + report.Bytes(last(allocated)), blue, solid}}
+	ends := endings{{float64(last(allocated)), "allocated\n" + x.ending() + "\n" + report.Bytes(last(allocated)), blue, solid}}
 	if held {
-		ends = append(ends, ending{float64(last(reserved)), "reserved\nat the end\n" + report.Bytes(last(reserved)), vermilion, dashed})
+		ends = append(ends, ending{float64(last(reserved)), "reserved\n" + x.ending() + "\n" + report.Bytes(last(reserved)), vermilion, dashed})
 	} else {
 		panel.Notes = append(panel.Notes, "What the allocator reserved is not in this recording"+instead(a))
 	}
@@ -163,10 +197,24 @@ func Timeline(a *report.Analysis, d *report.Device, by By) (*Panel, error) {
 
 // levelLines folds a recording into the two lines.
 func levelLines(d *report.Device, x *axis) (allocated, reserved []point) {
-	a, r := thin(0, x.end(), columns), thin(0, x.end(), columns)
+	a, r := thin(x.low, x.high, columns), thin(x.low, x.high, columns)
 	now := 0.0
+	var before report.Level
+	cut := false // before is the last one in front of what is drawn
 	d.Levels(func(l report.Level) {
-		now = max(now, x.at(l.Event, l.Time)) // threads may note their events late
+		now = max(now, x.at(l.Event, l.Time))                             // threads may note their events late
+		l.Allocated, l.Reserved = max(0, l.Allocated), max(0, l.Reserved) // a damaged file may free what it never had
+		switch {
+		case now < x.low:
+			before, cut = l, true
+			return
+		case now > x.high:
+			return
+		case cut:
+			a.add(x.low, before.Allocated)
+			r.add(x.low, before.Reserved)
+			cut = false
+		}
 		a.add(now, l.Allocated)
 		r.add(now, l.Reserved)
 	})
@@ -207,17 +255,18 @@ func peakCallouts(d *report.Device, x *axis, held bool) []callout {
 
 // failureCallouts names the first request that ran out of memory, and counts the others.
 func failureCallouts(d *report.Device, x *axis, held bool) []callout {
-	if len(d.OOMs) == 0 {
+	shown := slices.DeleteFunc(slices.Clone(d.OOMs), func(o report.OOM) bool { return !x.shows(x.at(o.Event, o.Time)) })
+	if len(shown) == 0 {
 		return nil
 	}
-	first := d.OOMs[0]
+	first := shown[0]
 	txt := "out of memory"
 	if first.Requested > 0 {
 		txt += ": asked " + report.Bytes(first.Requested)
 	}
 	txt += ", " + x.when(first.Event, first.Time)
-	if n := len(d.OOMs) - 1; n > 0 {
-		txt += fmt.Sprintf(", and %s× more", report.Count(n))
+	if n := len(shown) - 1; n > 0 {
+		txt += fmt.Sprintf(", and %s more", countOf(n, "time"))
 	}
 	at := first.Allocated
 	if held {
@@ -235,8 +284,13 @@ type failures struct {
 // Plot implements plot.Plotter.
 func (f failures) Plot(c draw.Canvas, p *plot.Plot) {
 	px, _ := p.Transforms(&c)
+	last := vg.Length(math.Inf(-1))
 	for _, o := range f.d.OOMs {
 		at := px(f.x.at(o.Event, o.Time))
+		if at-last < 0.5 || !f.x.shows(f.x.at(o.Event, o.Time)) {
+			continue // a program may try again a thousand times
+		}
+		last = at
 		c.StrokeLine2(stroke(black, 1, 1.5, 2), at, c.Min.Y, at, c.Max.Y)
 	}
 }
@@ -255,15 +309,19 @@ func (b stepBands) Plot(c draw.Canvas, p *plot.Plot) {
 	list := &b.d.Steps
 	place := func(event int) vg.Length {
 		if event >= b.x.events {
-			return px(b.x.end())
+			return px(b.x.high)
 		}
-		return px(b.x.at(event-1, b.d.Trace.Events.At(event).Time))
+		at := b.x.at(event-1, b.d.Trace.Events.At(event).Time)
+		return px(min(max(at, b.x.low), b.x.high))
 	}
 	s := aligned(letters(noteSize, grey), draw.XCenter, draw.YTop)
 	free := c.Min.X - 2
 	shaded := len(list.Steps) < 40 || (c.Max.X-c.Min.X)/vg.Length(len(list.Steps)) >= leastBand
 	for i, step := range list.Steps {
 		from, to := place(step.From), place(step.To)
+		if from >= to {
+			continue
+		}
 		if i%2 == 1 && shaded {
 			c.SetColor(hint)
 			c.Fill(box(from, c.Min.Y, max(to-from, 0), c.Max.Y-c.Min.Y).Path())
