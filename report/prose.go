@@ -1,6 +1,10 @@
 package report
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/vramscope/vramscope/trace"
+)
 
 // What the text of an analysis says in sentences, for renderers that draw its tables themselves.
 
@@ -33,6 +37,14 @@ func (a *Analysis) NoteLines() []string {
 		}
 	}
 	return notes
+}
+
+// InstantLine says what existed at the one instant that a device shows.
+func InstantLine(d *trace.Device) string { return liveLine(d) }
+
+// SeriesPeak says what the most of a series was.
+func SeriesPeak(s Summary) string {
+	return showValue(s.Quantity, s.Max) + " " + quantityLabels[s.Quantity]
 }
 
 // prose is what is written outside of tables.

@@ -90,7 +90,7 @@ func writeBody(out *bufio.Writer, a *report.Analysis, o Options) error {
 
 func describe(a *report.Analysis, i int, o Options) deviceData {
 	d := &a.Devices[i]
-	x := deviceData{Key: fmt.Sprint(i), Title: title(d), Events: d.Follow != nil, Lead: sentences(a.Lead(d))}
+	x := deviceData{Key: fmt.Sprint(i), Title: title(d), Events: d.Follow != nil, Lead: lead(a, d)}
 	x.Growth = sentences(a.GrowthText(d))
 	for _, l := range a.LeakRows(d) {
 		blocks := fmt.Sprintf("%.3g a step", l.Blocks)
@@ -119,11 +119,36 @@ func describe(a *report.Analysis, i int, o Options) deviceData {
 	return x
 }
 
+// lead is what there is to say first of a device.
+func lead(a *report.Analysis, d *report.Device) []sentence {
+	switch {
+	case d.Follow != nil:
+		return sentences(a.Lead(d))
+	case d.Live != nil:
+		list := []sentence{{Text: report.InstantLine(d.Trace) + ".", Strong: true}}
+		if d.Live.Failed != nil {
+			list = append(sentences(a.Lead(d)), list...)
+		}
+		return list
+	}
+	var parts []string
+	for _, s := range report.Summarize(d.Trace.Series) {
+		if s.PID == 0 && s.Name == "" {
+			parts = append(parts, report.SeriesPeak(s))
+		}
+	}
+	if len(parts) == 0 {
+		return []sentence{{Text: "Samples, and no events."}}
+	}
+	return []sentence{{Text: "At most " + strings.Join(parts, ", ") + ".", Strong: true}}
+}
+
 // sentences takes the marks off lines of text.
 func sentences(lines []string) []sentence {
 	var out []sentence
 	for _, l := range lines {
 		s := sentence{Text: strings.ReplaceAll(strings.TrimSpace(l), "**", ""), Strong: strings.HasPrefix(l, "**"), Under: strings.HasPrefix(l, "  ")}
+		s.Text = strings.TrimPrefix(s.Text, "Growth: ")
 		if !strings.HasPrefix(s.Text, "More settings: ") {
 			out = append(out, s)
 		}

@@ -14,15 +14,25 @@ import (
 // number, then the next higher of every number, and so on. The bytes of a plane resemble each other far more than the
 // bytes of a number do, so planes take less once they are deflated, and a browser puts a number together with one
 // addition a plane. A column of which all numbers are equal is kept as that number.
+//
+// Columns come in bundles, each of which is deflated by itself: a large column is a bundle of its own, so that all cores
+// can work on them, and a browser can leave for later what it does not need for its first picture. The small columns of
+// a device are one bundle, since to begin another costs a browser more than they do.
 
-// column is one of them. Its name is that of the device's number, a slash, and what it holds.
+// column is one of them.
 type column struct {
 	name  string
 	count int    // numbers
 	width int    // planes; 0 if all numbers are equal
 	same  uint64 // what they are then
-	raw   int    // bytes of the planes
-	data  []byte // the planes, deflated
+	raw   []byte // the planes, until they are deflated
+}
+
+// bundle is some columns, deflated together.
+type bundle struct {
+	columns []*column
+	raw     int // bytes before
+	data    []byte
 }
 
 // number is what a column can be made of.
@@ -34,39 +44,83 @@ type number interface {
 type packing struct {
 	slots   chan struct{}
 	wait    sync.WaitGroup
-	columns []*column // in the order in which they were added
+	bundles []*bundle // in the order in which their first columns were added
+	small   *bundle   // that takes the small columns, nil to begin a new one
 }
 
 func newPacking() *packing { return &packing{slots: make(chan struct{}, runtime.GOMAXPROCS(0))} }
 
+// begin lets the small columns that follow be a bundle of their own.
+func (p *packing) begin() { p.small = nil }
+
+// large is how many numbers a column has that is a bundle of its own.
+const large = 1 << 15
+
 // add takes a column over. Its numbers may not change until the packing is done.
 func add[T number](p *packing, name string, values []T) {
 	c := &column{name: name, count: len(values)}
-	p.columns = append(p.columns, c)
+	b := p.small
+	if len(values) >= large {
+		b = &bundle{}
+		p.bundles = append(p.bundles, b)
+	} else if b == nil {
+		b = &bundle{}
+		p.small = b
+		p.bundles = append(p.bundles, b)
+	}
+	b.columns = append(b.columns, c)
+	if len(values) < large {
+		planesInto(c, values)
+		return
+	}
 	p.wait.Go(func() {
 		p.slots <- struct{}{}
 		defer func() { <-p.slots }()
-		if allEqual(values) {
-			if len(values) > 0 {
-				c.same = uint64(values[0])
-			}
-			return
-		}
-		var planes []byte
-		planes, c.width = planesOf(values)
-		c.raw, c.data = len(planes), deflated(planes)
+		planesInto(c, values)
+		b.deflate()
 	})
 }
 
 // done waits for the columns.
-func (p *packing) done() { p.wait.Wait() }
+func (p *packing) done() {
+	p.wait.Wait()
+	for _, b := range p.bundles {
+		if b.data == nil {
+			b.deflate()
+		}
+	}
+}
 
 // size is how many bytes they take.
 func (p *packing) size() (n int) {
-	for _, c := range p.columns {
-		n += len(c.data)
+	for _, b := range p.bundles {
+		n += len(b.data)
 	}
 	return n
+}
+
+// deflate makes the data of a bundle out of its columns.
+func (b *bundle) deflate() {
+	var raw []byte
+	for _, c := range b.columns {
+		if raw == nil {
+			raw = c.raw
+		} else {
+			raw = append(raw, c.raw...)
+		}
+		c.raw = nil
+	}
+	b.raw, b.data = len(raw), deflated(raw)
+}
+
+func planesInto[T number](c *column, values []T) {
+	if allEqual(values) {
+		if len(values) > 0 {
+			c.same = uint64(values[0])
+		}
+		return
+	}
+	c.raw, c.width = planesOf(values)
 }
 
 func allEqual[T number](values []T) bool {

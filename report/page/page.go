@@ -41,6 +41,7 @@ func Write(w io.Writer, a *report.Analysis, o Options) error {
 		}
 		meta.Devices = append(meta.Devices, m)
 	}
+	packed.begin()
 	codes.pack(packed)
 	packed.done()
 	blocks := 0
@@ -55,8 +56,8 @@ func Write(w io.Writer, a *report.Analysis, o Options) error {
 	if err := writeBody(out, a, o); err != nil {
 		return err
 	}
-	for _, c := range slices.Concat(packed.columns, times.columns) {
-		writeColumn(out, c)
+	for _, b := range slices.Concat(packed.bundles, times.bundles) {
+		writeBundle(out, b)
 	}
 	if err := writeScript(out, meta); err != nil {
 		return err
@@ -70,12 +71,20 @@ func room(blocks int) int {
 	return max(7<<20, 7*blocks)
 }
 
-func writeColumn(out *bufio.Writer, c *column) {
-	fmt.Fprintf(out, "<script type=\"text/plain\" data-column=%q data-count=%d data-width=%d data-same=%d data-bytes=%d>",
-		c.name, c.count, c.width, c.same, len(c.data))
+// writeBundle writes columns as text in an element that a browser does not look into. What they are is told before it:
+// of each its name, how many numbers it has, how many planes, and what all numbers are if it has none.
+func writeBundle(out *bufio.Writer, b *bundle) {
+	out.WriteString(`<script type="text/plain" data-columns="`)
+	for i, c := range b.columns {
+		if i > 0 {
+			out.WriteByte(' ')
+		}
+		fmt.Fprintf(out, "%s:%d:%d:%d", c.name, c.count, c.width, c.same)
+	}
+	fmt.Fprintf(out, `" data-bytes="%d">`, len(b.data))
 	const part = textBits * 1024 // bytes, of which whole pairs of characters are made
 	var text []byte
-	for data := c.data; len(data) > 0; {
+	for data := b.data; len(data) > 0; {
 		n := min(part, len(data))
 		text = appendText(text[:0], data[:n])
 		out.Write(text)
@@ -100,7 +109,10 @@ type deviceJSON struct {
 	Blocks     int          `json:"blocks"`
 	Old        int          `json:"old"`     // blocks of state 0
 	Waiting    []int        `json:"waiting"` // those of them that were freed already
-	Unit       uint64       `json:"unit"`    // bytes that addresses are multiples of
+	Waits      bool         `json:"waits"`   // some blocks wait for a stream once they are freed
+	Frees      int          `json:"frees"`
+	Completed  int          `json:"completions"`
+	Unit       uint64       `json:"unit"` // bytes that addresses are multiples of
 	Addresses  bool         `json:"addresses"`
 	Extents    bool         `json:"extents"` // what was held is known
 	Rounded    bool         `json:"rounded"` // what was asked for is not known
@@ -137,6 +149,7 @@ func device(packed *packing, codes *codes, a *report.Analysis, i int) deviceJSON
 	prefix := key + "/"
 	d := &a.Devices[i]
 	dev := d.Trace
+	packed.begin()
 	b := gather(d, codes)
 	list := extentsOf(d)
 	unit := unitOf(b.addrs, list)
@@ -146,7 +159,7 @@ func device(packed *packing, codes *codes, a *report.Analysis, i int) deviceJSON
 	packUses(packed, prefix, d)
 	packSteps(packed, prefix, d)
 	m := deviceJSON{
-		Key: key, Index: d.Index, Title: title(d), Content: contents[dev.Content], States: b.states, Blocks: len(b.all), Old: b.old, Waiting: b.waiting,
+		Key: key, Index: d.Index, Title: title(d), Content: contents[dev.Content], States: b.states, Blocks: len(b.all), Old: b.old, Waiting: b.waiting, Waits: b.waits, Frees: b.frees, Completed: b.completions,
 		Unit: unit, Addresses: len(b.addrs) > 1 || len(b.addrs) == 1 && b.addrs[0] != 0, Extents: len(list) > 0,
 		Rounded: dev.Rounded, Times: hasTimes(a.Trace, dev), Tick: 1, Stride: 1,
 		Streams: []string{}, Pools: []string{}, Roles: []string{}, Phases: []string{}, StepSource: d.Steps.Source,

@@ -29,14 +29,17 @@ type blocks struct {
 	pool    []uint32
 	role    []uint8 // category
 	phase   []uint8
-	count   []uint32      // blocks that it stands for: more than 1 only for groups
-	old     int           // blocks of state 0
-	waiting []int         // those of them that were freed already
-	sizes   []sizeOf      // in the order of their first block
-	addrs   []uint64      // different addresses, ascending
-	states  int           // number of states
-	byID    []uint32      // number + 1 of a block, by its id
-	all     []trace.Block // while they are gathered: id, stack, stream, address, sizes
+	count   []uint32 // blocks that it stands for: more than 1 only for groups
+	old     int      // blocks of state 0
+	waiting []int    // those of them that were freed already
+	waits   bool     // some blocks are gone later than in the event behind their free
+
+	frees, completions int
+	sizes              []sizeOf      // in the order of their first block
+	addrs              []uint64      // different addresses, ascending
+	states             int           // number of states
+	byID               []uint32      // number + 1 of a block, by its id
+	all                []trace.Block // while they are gathered: id, stack, stream, address, sizes
 }
 
 // sizeOf is how large a block is: what it takes and what was asked for, in bytes.
@@ -100,9 +103,12 @@ func (b *blocks) events(d *report.Device) {
 	b.life, b.wait = make([]uint32, len(b.all), n), make([]uint32, len(b.all), n)
 	freesAt := make([]uint32, len(b.all), n) // frees before the birth; never for a block that is freed
 	waits := make([]uint32, len(b.all), n)   // completions before the free + 1; 0 before the free
+	open := 0                                // blocks that were freed and are not gone
 	for _, i := range b.waiting {
 		freesAt[i], waits[i] = never, 1
+		open++
 	}
+	b.waits = open > 0
 	var frees, completions uint32
 	for i, e := range dev.Events.All() {
 		op := e.Op
@@ -129,14 +135,20 @@ func (b *blocks) events(d *report.Device) {
 			frees++
 			b.life[at], freesAt[at] = frees-freesAt[at], never
 			waits[at] = completions + 1
+			if op == trace.OpFreeRequested {
+				open++
+			}
 		case trace.OpFreeCompleted:
 			completions++
 			if at != never && waits[at] != 0 && b.wait[at] == 0 {
 				b.wait[at] = completions - waits[at] + 1
+				open--
 			}
 		}
+		b.waits = b.waits || open > 0 && op != trace.OpFreeRequested || open > 1
 		b.op[i] = uint8(op)
 	}
+	b.frees, b.completions = int(frees), int(completions)
 }
 
 // describe fills in what else there is to say of each block.

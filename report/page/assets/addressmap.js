@@ -5,10 +5,11 @@ import {FONT, Painter, Surface, byId, element, fill, fitted, inside} from "./doc
 import {Layout, groupName} from "./memory.js";
 import {address, bytes, plural, share} from "./format.js";
 import {blend, css} from "./colours.js";
-import {linesOf} from "./hover.js";
+import {linesOf, titleOf} from "./hover.js";
 
 const STRIP = 15, GAP = 4, ROWS = 14; // pixels, and about how many rows
 const NAME = 17; // pixels of a group's name
+const NAMED = 70; // pixels of a block that is named
 
 export class AddressMap {
   constructor(app) {
@@ -67,7 +68,7 @@ export class AddressMap {
       if (s.used > 0) kept.fill(1, Math.floor(s.offset / perPixel), Math.ceil((s.offset + s.end - s.addr) / perPixel));
       for (let i = s.first; i < s.last; i++) {
         const b = layout.blocks[i];
-        const from = s.offset + recording.address(b) - s.addr, to = from + recording.bytes[b];
+        const from = s.offset + recording.address(b) - s.addr, to = from + recording.bytesOf(b);
         for (let p = Math.floor(from / perPixel); p < n && p * perPixel < to; p++) {
           const part = Math.min(to, (p + 1) * perPixel) - Math.max(from, p * perPixel);
           used[p] += part;
@@ -99,7 +100,26 @@ export class AddressMap {
       p = end;
     }
     this.drawEdges(c, g, width, looks);
+    this.drawNames(c, g, width);
     this.drawMarked(c, g, width, looks);
+  }
+
+  // drawNames writes into wide blocks what they are.
+  drawNames(c, g, width) {
+    const {recording, layout, perPixel} = this;
+    c.textBaseline = "middle";
+    c.textAlign = "left";
+    for (const s of g.segments) {
+      for (let i = s.first; i < s.last; i++) {
+        const b = layout.blocks[i];
+        if (recording.bytesOf(b) < NAMED * perPixel || layout.waits(b)) continue;
+        const from = Math.floor((s.offset + recording.address(b) - s.addr) / perPixel), to = from + Math.floor(recording.bytesOf(b) / perPixel);
+        const row = Math.floor(from / width), end = Math.min(to, (row + 1) * width);
+        const text = end - from < NAMED ? "" : fitted(c, titleOf(recording, b), end - from - 8);
+        c.fillStyle = this.app.colours.inkOf(b);
+        if (text) c.fillText(text, from % width + 5, g.y + row * (STRIP + GAP) + STRIP / 2 + 0.5);
+      }
+    }
   }
 
   // stripes mark what is free and cannot be given back.
@@ -131,7 +151,7 @@ export class AddressMap {
       c.fillStyle = css(looks.ground, 0.55);
       for (let i = s.first; i < s.last; i++) {
         const b = layout.blocks[i];
-        if (recording.bytes[b] < 4 * perPixel) continue;
+        if (recording.bytesOf(b) < 4 * perPixel) continue;
         const p = Math.floor((s.offset + recording.address(b) - s.addr) / perPixel);
         c.fillRect(p % width, g.y + Math.floor(p / width) * (STRIP + GAP), 1, STRIP);
       }
@@ -149,7 +169,7 @@ export class AddressMap {
     const a = recording.address(b);
     for (const s of g.segments) {
       if (a < s.addr || a >= s.end || !this.layout.blocks.slice(s.first, s.last).includes(b)) continue;
-      const from = Math.floor((s.offset + a - s.addr) / perPixel), to = Math.max(from + 3, Math.ceil((s.offset + a - s.addr + recording.bytes[b]) / perPixel));
+      const from = Math.floor((s.offset + a - s.addr) / perPixel), to = Math.max(from + 3, Math.ceil((s.offset + a - s.addr + recording.bytesOf(b)) / perPixel));
       c.strokeStyle = css(looks.mark);
       c.lineWidth = 2;
       for (let p = from; p < to; ) {

@@ -60,7 +60,7 @@ export class Axis {
       reserved[c] = Math.max(most, recording.reserved(states[c]));
       a = b;
     }
-    return {states, reserved, first};
+    return {states, reserved, first, unit};
   }
 
   ticks(from, to, about) {

@@ -68,8 +68,9 @@ export class Codes {
 export const BEFORE = "before recording began";
 export const WITHOUT = "without a call stack";
 
-// nameOf is what to call a block: the line that allocated it.
+// nameOf is what to call a block: the line that allocated it; nothing if no block has a call stack.
 export function nameOf(recording, b) {
+  if (recording.codes.stacks === 1) return recording.born[b] === 0 && recording.states > 1 ? BEFORE : "";
   return recording.codes.placeText(recording.stack[b]) || (recording.born[b] === 0 && recording.states > 1 ? BEFORE : WITHOUT);
 }
 
@@ -81,7 +82,7 @@ export class Tree {
     const bytes = new Float64Array(n + 3), blocks = new Uint32Array(n + 3);
     for (const b of recording.blocksAt(state)) {
       const node = recording.stack[b] ? codes.path[recording.stack[b]] : recording.born[b] === 0 && recording.states > 1 ? n + 1 : n + 2;
-      bytes[node] += recording.bytes[b];
+      bytes[node] += recording.bytesOf(b);
       blocks[node] += recording.number[b] || 1;
     }
     const own = bytes.slice();

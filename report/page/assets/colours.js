@@ -43,19 +43,20 @@ export function plain() {
 export const WAYS = {
   role: {name: "what it is for", of: (r) => r.role, names: (r) => r.meta.roles, hue: (i) => BY_ROLE[i] || IN_TURN[i % IN_TURN.length]},
   place: {name: "line of code"},
-  phase: {name: "phase", of: (r) => r.phase, names: (r) => r.meta.phases, hue: (i) => BY_PHASE[i] || "grey"},
   stream: {name: "stream", of: (r) => r.stream, names: (r) => r.meta.streams.map((s) => "stream " + s), hue: (i) => IN_TURN[i % IN_TURN.length]},
   pool: {name: "pool", of: (r) => r.pool, names: (r) => r.meta.pools.map((p) => (/pool/i.test(p) ? p : p + " pool")), hue: (i) => i === 0 ? "grey" : IN_TURN[(i - 1) % IN_TURN.length]},
   size: {name: "size"},
+  phase: {name: "phase", of: (r) => r.phase, names: (r) => r.meta.phases, hue: (i) => BY_PHASE[i] || "grey"},
   age: {name: "how long it lived"},
 };
 
 // waysOf are those that tell blocks of a recording apart.
 export function waysOf(recording) {
   const several = (list) => list.some((v) => v !== list[0]);
+  const places = recording.stack.some((s) => recording.codes.place[s] !== recording.codes.place[recording.stack[0]]);
   return Object.keys(WAYS).filter((way) => {
     const {of} = WAYS[way];
-    if (way === "place") return recording.codes.stacks > 1;
+    if (way === "place") return places;
     if (way === "age") return recording.states > 2;
     return !of || several(of(recording));
   });
@@ -75,7 +76,7 @@ export class Colours {
     this.bases = [];
     this.keys = [];
     if (way === "place") this.byPlace();
-    else if (way === "size") this.byAmount(SIZES, (b) => recording.bytes[b]);
+    else if (way === "size") this.byAmount(SIZES, (b) => recording.bytesOf(b));
     else if (way === "age") this.byAmount(SHARES, (b) => recording.freed[b] === recording.states ? 1e9 : (recording.freed[b] - recording.born[b]) / recording.states);
     else {
       const {of, names, hue} = WAYS[way];
@@ -99,7 +100,7 @@ export class Colours {
     const held = new Map();
     for (const b of recording.blocksAt(recording.peak(0, recording.states))) {
       const p = codes.place[recording.stack[b]];
-      held.set(p, (held.get(p) || 0) + recording.bytes[b]);
+      held.set(p, (held.get(p) || 0) + recording.bytesOf(b));
     }
     const order = [...held.keys()].sort((p, q) => held.get(q) - held.get(p)).slice(0, 3 * IN_TURN.length);
     const classOf = new Uint16Array(codes.texts.length).fill(order.length);
@@ -129,7 +130,8 @@ export class Colours {
     this.plain = looks;
     const kinds = this.bases.length * 3;
     this.fills = new Uint32Array(2 * kinds);
-    this.edges = new Uint32Array(2 * kinds);
+    this.edges = new Uint32Array(2 * kinds); // between one band and the next
+    this.sides = new Uint32Array(2 * kinds); // where a band begins, or is moved
     this.rgb = [];
     for (let k = 0; k < this.bases.length; k++) {
       for (let v = 0; v < 3; v++) {
@@ -139,15 +141,17 @@ export class Colours {
         this.rgb[3 * k + v] = rgb;
         this.rgb[kinds + 3 * k + v] = dim;
         this.fills[3 * k + v] = word(rgb);
-        this.edges[3 * k + v] = word(mix(rgb, [0, 0, 0], 0.38));
+        this.edges[3 * k + v] = word(mix(rgb, [0, 0, 0], 0.3));
+        this.sides[3 * k + v] = word(mix(rgb, [0, 0, 0], 0.16));
         this.fills[kinds + 3 * k + v] = word(dim);
-        this.edges[kinds + 3 * k + v] = word(mix(dim, looks.ink, 0.12));
+        this.edges[kinds + 3 * k + v] = this.sides[kinds + 3 * k + v] = word(mix(dim, looks.ink, 0.1));
       }
     }
     const shades = new Uint16Array(recording.n);
+    const byStack = this.way === "role" || this.way === "phase";
     for (let b = 0; b < recording.n; b++) {
-      // The lightness goes by the line of code, so that neighbours of a class can be told apart.
-      const v = this.way === "place" ? 0 : (recording.stack[b] * 2654435761 >>> 16) % 3;
+      // Neighbours of a class differ in lightness: by their line of code, if the class is not that itself.
+      const v = byStack ? (recording.stack[b] * 2654435761 >>> 16) % 3 : b & 1;
       shades[b] = 3 * classes[b] + v + (lit && !lit(b) ? kinds : 0);
     }
     this.shades = shades;

@@ -12,13 +12,17 @@ export function element(tag, properties = {}, ...children) {
     else if (key in e && key !== "list") e[key] = value;
     else e.setAttribute(key, value);
   }
-  e.append(...children.filter((c) => c !== null && c !== undefined));
+  e.append(...children.filter(isThere));
   return e;
 }
 
 // fill replaces what is in an element.
 export function fill(e, ...children) {
-  e.replaceChildren(...children.filter((c) => c !== null && c !== undefined));
+  e.replaceChildren(...children.filter(isThere));
+}
+
+function isThere(child) {
+  return child !== null && child !== undefined && child !== false;
 }
 
 // Surface is a canvas that keeps the size of its element, in the pixels of the screen.
@@ -81,7 +85,9 @@ export function inside(event, e) {
 
 export const FONT = '11px "Inter", system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", sans-serif';
 
-// fitted cuts a text to a width.
+const LEGIBLE = 8; // characters of a cut text that say anything
+
+// fitted cuts a text to a width, to nothing if little were left of it.
 export function fitted(context, text, width) {
   if (context.measureText(text).width <= width) return text;
   let lo = 0, hi = text.length;
@@ -90,5 +96,5 @@ export function fitted(context, text, width) {
     if (context.measureText(text.slice(0, mid) + "…").width <= width) lo = mid;
     else hi = mid - 1;
   }
-  return lo < 3 ? "" : text.slice(0, lo) + "…";
+  return lo < LEGIBLE ? "" : text.slice(0, lo) + "…";
 }

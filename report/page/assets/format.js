@@ -22,6 +22,12 @@ export function bytes(n) {
   return n === 1 ? "1 byte" : n + " bytes";
 }
 
+// amount shows a size on an axis, where most are whole.
+export function amount(n) {
+  for (const [unit, name] of [[GIB, " GiB"], [MIB, " MiB"], [KIB, " KiB"]]) if (n >= unit) return Number((n / unit).toPrecision(4)) + name;
+  return n === 0 ? "0" : n + " B";
+}
+
 // count shows a number with separators between the thousands.
 export function count(n) {
   return String(n).replace(/\B(?=(\d{3})+$)/g, ",");

@@ -8,7 +8,7 @@ const SHOWN = 25; // rows, until somebody asks for all
 
 // the sides from which to look; of each, what a block belongs to
 const SIDES = {
-  place: {name: "line that allocated", of: nameOf, find: true},
+  place: {name: "line that allocated", of: (r, b) => nameOf(r, b) || WITHOUT, find: true},
   role: {name: "what it is for", of: (r, b) => r.meta.roles[r.role[b]] || "unknown", only: "role"},
   module: {name: "module", of: (r, b) => r.codes.texts[r.codes.module[r.stack[b]]] || (r.stack[b] ? "no module" : bare(r, b)), find: true},
   file: {name: "file", of: (r, b) => r.stack[b] ? r.codes.texts[r.codes.file[r.stack[b]]] : bare(r, b), find: true},
@@ -63,7 +63,7 @@ export class Holders {
       const name = of(recording, b);
       let row = index.get(name);
       if (!row) index.set(name, row = {name, bytes: 0, blocks: 0, lit: false, first: b});
-      row.bytes += recording.bytes[b];
+      row.bytes += recording.bytesOf(b);
       row.blocks += recording.number[b] || 1;
       row.lit ||= this.app.lit !== null && this.app.lit(b);
     }

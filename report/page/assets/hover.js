@@ -1,9 +1,8 @@
 // The box beside the pointer.
 
 import {byId, element, fill} from "./document.js";
-import {bytes, span} from "./format.js";
+import {bytes, count, span} from "./format.js";
 import {nameOf} from "./codes.js";
-import {count} from "./format.js";
 
 export class Tip {
   constructor() {
@@ -39,12 +38,18 @@ export function lifeOf(recording, b) {
   return recording.hasTimes() ? text + ", " + span(recording.time(freed[b]) - recording.time(born[b])) : text;
 }
 
+// titleOf is what to write on a block.
+export function titleOf(recording, b) {
+  const name = nameOf(recording, b);
+  return name ? name + "  " + bytes(recording.bytesOf(b)) : bytes(recording.bytesOf(b));
+}
+
 // linesOf are what to say of a block beside the pointer.
 export function linesOf(recording, b) {
   const role = recording.meta.roles[recording.role[b]];
   const several = recording.number[b] > 1 ? ", " + count(recording.number[b]) + " blocks" : "";
   return [
-    bytes(recording.bytes[b]) + several + (role && role !== "unknown" ? " · " + role : ""),
+    bytes(recording.bytesOf(b)) + several + (role && role !== "unknown" ? " · " + role : ""),
     nameOf(recording, b),
     lifeOf(recording, b),
   ].filter((l) => l);

@@ -9,9 +9,8 @@ import {Flame} from "./flame.js";
 import {Holders} from "./holders.js";
 import {Inspector} from "./inspector.js";
 import {Keys} from "./keys.js";
-import {LiveSet} from "./stacked.js";
 import {Overview} from "./overview.js";
-import {Recording} from "./recording.js";
+import {LATER, Recording} from "./recording.js";
 import {Samples} from "./samples.js";
 import {Search} from "./search.js";
 import {Timeline} from "./timeline.js";
@@ -19,7 +18,9 @@ import {Tip} from "./hover.js";
 import {Uses} from "./uses.js";
 import {View} from "./view.js";
 import {byId, element, fill} from "./document.js";
-import {bytes, count} from "./format.js";
+import {bytes, count, plural} from "./format.js";
+
+const FAILURES = 3; // that have a button of their own
 
 class App {
   constructor(meta, columns) {
@@ -45,12 +46,10 @@ class App {
   }
 
   async start() {
-    await this.columns.load("");
-    this.codes = new Codes(this.columns);
-    this.wire();
     this.view.read(location.hash);
-    this.takeDevice();
+    this.wire();
     this.view.listen((names) => this.changed(names));
+    await this.takeDevice();
     addEventListener("hashchange", () => this.view.read(location.hash));
     addEventListener("resize", () => this.drawAll());
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.recolour());
@@ -62,14 +61,31 @@ class App {
     return this.meta.devices.find((d) => d.key === this.view.device) || this.meta.devices[0];
   }
 
-  // takeDevice shows the device of the view.
-  takeDevice() {
-    const meta = this.device();
+  // takeDevice shows the device of the view: first its bands, and once the rest of its columns is there, everything.
+  async takeDevice() {
+    const meta = this.device(), prefix = meta.key + "/";
+    await this.columns.load((name) => !/^\d/.test(name) || name.startsWith(prefix) && !LATER.test(name));
+    if (meta !== this.device()) return; // somebody was faster
+    this.codes ||= new Codes(this.columns);
+    if (this.view.axis === "event") { // for which the first columns are enough
+      this.show(meta);
+      if (!this.recording || this.recording.complete) return;
+      this.timeline.painter.now();
+      performance.mark("bands");
+      await new Promise((done) => setTimeout(done)); // lets the browser show them
+    }
+    await this.columns.load((name) => name.startsWith(prefix));
+    if (meta === this.device()) this.show(meta, true);
+  }
+
+  // show shows a device, as far as it is unpacked.
+  show(meta, whole = false) {
     for (const e of document.querySelectorAll("[data-of]")) e.hidden = e.dataset.of !== meta.key;
     for (const e of document.querySelectorAll("[data-device]")) e.setAttribute("aria-pressed", e.dataset.device === meta.key);
     this.samples.take(meta, this.columns);
     const blocks = meta.blocks > 0 || meta.states > 1;
     byId("drawn").hidden = !blocks && !this.samples.series;
+    byId("timeline").classList.toggle("alone", !blocks);
     for (const e of document.querySelectorAll(".for-blocks, #overview-plot, #inspector, #axis-event, #axis-time, #zoom-in, #zoom-out, #zoom-fit, #zoom-height")) e.hidden = !blocks;
     if (!blocks) {
       this.recording = null;
@@ -79,6 +95,7 @@ class App {
     }
     if (!this.recordings.has(meta.key)) this.recordings.set(meta.key, new Recording(meta, this.columns, this.codes));
     const r = this.recording = this.recordings.get(meta.key);
+    if (whole && !r.complete) r.finish(this.columns);
     this.most = Math.max(r.allocated[r.peak(0, r.states)], r.reservedBytes.reduce((a, b) => Math.max(a, b), 0), 1);
     this.ceiling = this.most * 1.04;
     this.axis = new Axis(r, this.view.axis);
@@ -94,8 +111,7 @@ class App {
     byId("axis-time").hidden = byId("axis-event").hidden = !r.hasTimes();
     byId("step-back").hidden = byId("step-on").hidden = r.steps.from.length === 0;
     byId("slider").hidden = byId("event-back").hidden = byId("event-on").hidden = r.states === 1;
-    for (const p of this.parts) p.take(r);
-    this.live = new LiveSet(r);
+    for (const p of this.parts) if (p.recording !== r || p === this.map) p.take(r);
     this.showMoments();
     this.recolour();
   }
@@ -123,13 +139,16 @@ class App {
       this.samples.painter.ask();
       return;
     }
-    for (const p of [this.timeline, this.overview, this.map, this.flame, this.uses]) p.painter.ask();
-    this.holders.draw();
-    this.inspector.draw();
+    this.timeline.painter.ask();
+    this.overview.painter.ask();
     this.showNow();
     this.showLegend();
-    this.search.tell();
     this.showControls();
+    if (!this.recording.complete) return;
+    for (const p of [this.map, this.flame, this.uses]) p.painter.ask();
+    this.holders.draw();
+    this.inspector.draw();
+    this.search.tell();
   }
 
   // changed draws what a change of the view concerns.
@@ -140,7 +159,7 @@ class App {
       this.takeDevice();
       return;
     }
-    if (!this.recording) return;
+    if (!this.recording?.complete) return;
     if (this.view.state === null) this.view.state = this.device().moments[0]?.state || 0;
     if (names.has("axis")) {
       // The same moments stay in view.
@@ -183,10 +202,13 @@ class App {
   // showMoments makes the buttons for the moments that matter.
   showMoments() {
     const r = this.recording;
-    fill(byId("moments"), ...r.meta.moments.slice(0, 8).map((m) => element("button", {type: "button", className: m.kind, onclick: () => this.goTo(m.state)},
+    const failures = r.meta.moments.filter((m) => m.kind === "oom");
+    this.moments = r.meta.moments.filter((m) => m.kind !== "oom" || failures.indexOf(m) < FAILURES);
+    fill(byId("moments"), ...this.moments.map((m) => element("button", {type: "button", className: m.kind, onclick: () => this.goTo(m.state)},
       element("span", {className: "what"}, m.text),
       element("span", {className: "amount"}, m.kind === "oom" ? bytes(m.requested_bytes) + " asked" : bytes(m.kind === "reserved" ? m.reserved_bytes : m.allocated_bytes)),
-      element("span", {className: "when"}, "  " + (r.hasTimes() && m.state > 0 ? whenOf(r, m.state).split(" · ")[0] : m.state > 0 ? "event " + count(m.state - 1) : "before recording")))));
+      element("span", {className: "when"}, "  " + (r.hasTimes() && m.state > 0 ? whenOf(r, m.state).split(" · ")[0] : m.state > 0 ? "event " + count(m.state - 1) : "before recording")))),
+      failures.length > FAILURES && element("span", {className: "fine"}, plural(failures.length - FAILURES, "more failure") + ": ", element("kbd", {}, "o")));
   }
 
   // showNow says what there is at the chosen moment.
@@ -199,14 +221,14 @@ class App {
     const slider = byId("slider");
     if (document.activeElement !== slider || !this.sliding) slider.value = 1000 * this.axis.position(state) / this.axis.length;
     slider.setAttribute("aria-valuetext", whenOf(r, state));
-    for (const [i, e] of [...byId("moments").children].entries()) e.setAttribute("aria-pressed", r.meta.moments[i].state === state);
+    this.moments.forEach((m, i) => byId("moments").children[i].setAttribute("aria-pressed", m.state === state));
   }
 
   // showLegend lists the classes of the colouring, with what they have at the chosen moment.
   showLegend() {
     const r = this.recording, {colours, view} = this;
     const sums = new Float64Array(colours.names.length), ever = new Uint8Array(colours.names.length);
-    for (const b of r.blocksAt(view.state)) sums[colours.classes[b]] += r.bytes[b];
+    for (const b of r.blocksAt(view.state)) sums[colours.classes[b]] += r.bytesOf(b);
     for (let b = 0; b < r.n; b++) ever[colours.classes[b]] = 1;
     const order = colours.names.map((_, k) => k).filter((k) => ever[k]);
     if (view.colour === "place") order.sort((a, b) => sums[b] - sums[a]);
@@ -338,7 +360,7 @@ async function begin() {
     trouble("This browser is too old to draw the pictures of this page: it needs one from 2023 or later. What is said in words is complete.");
     return;
   }
-  const app = new App(JSON.parse(byId("meta").textContent), new Columns(document.querySelectorAll("script[data-column]")));
+  const app = new App(JSON.parse(byId("meta").textContent), new Columns(document.querySelectorAll("script[data-columns]")));
   window.vramscope = app; // for whoever wants to ask the page something, such as its tests
   try {
     if (app.meta.devices.length) await app.start();

@@ -48,7 +48,7 @@ export class Layout {
         i++;
       }
       s.first = i;
-      while (i < blocks.length && recording.address(blocks[i]) < s.end) s.used += recording.bytes[blocks[i++]];
+      while (i < blocks.length && recording.address(blocks[i]) < s.end) s.used += recording.bytesOf(blocks[i++]);
       s.last = i;
     }
     this.homeless += blocks.length - i;
@@ -73,7 +73,7 @@ export class Layout {
   runs() {
     const list = [];
     for (const b of this.blocks) {
-      const addr = this.recording.address(b), end = addr + this.recording.bytes[b];
+      const addr = this.recording.address(b), end = addr + this.recording.bytesOf(b);
       const last = list[list.length - 1];
       if (last && last.end >= addr && last.pool === this.recording.pool[b]) last.end = Math.max(last.end, end);
       else list.push({addr, end, pool: this.recording.pool[b], stream: this.recording.stream[b], expandable: false, old: false, since: 0, first: 0, last: 0, used: 0});
@@ -111,7 +111,7 @@ export class Layout {
     for (let a = segment.first, z = segment.last; a < z; ) {
       const mid = (a + z) >> 1, b = this.blocks[mid], start = this.recording.address(b);
       if (addr < start) z = mid;
-      else if (addr >= start + this.recording.bytes[b]) a = mid + 1;
+      else if (addr >= start + this.recording.bytesOf(b)) a = mid + 1;
       else return {segment, block: b, addr};
     }
     return {segment, block: -1, addr};

@@ -7,6 +7,9 @@
 const OP = {alloc: 1, freeRequested: 2, freeCompleted: 3, free: 4};
 const BUCKET = 8; // bits of the states that one entry of the index of peaks stands for
 
+// the columns that a first picture does not need
+export const LATER = /\/(addr|addrs|time)$/;
+
 export class Recording {
   constructor(meta, columns, codes) {
     const prefix = meta.key + "/";
@@ -23,106 +26,121 @@ export class Recording {
     this.number = get("count");
     this.taken = Float64Array.from(get("taken"));
     this.rounding = columns.signed(prefix + "rounding");
-    this.place = get("addr");
-    this.addrs = columns.sums(prefix + "addrs", meta.unit);
     this.n = this.stack.length;
-    this.bytes = new Float64Array(this.n);
-    for (let b = 0; b < this.n; b++) this.bytes[b] = this.taken[this.size[b]];
     this.live(get("op"), get("life"), get("wait"));
     this.add();
     this.index();
     this.steps = {from: columns.sums(prefix + "step/from"), length: get("step/length"), labels: columns.texts(prefix + "step/labels")};
     this.reservedFrom = columns.sums(prefix + "reserved/states");
-    this.reservedBytes = running(columns.signed(prefix + "reserved/bytes"));
-    this.times = running(columns.signed(prefix + "time"));
-    this.latest = highest(this.times);
-    this.extents = extentsOf(columns, prefix, meta.unit);
+    this.reservedBytes = columns.signedSums(prefix + "reserved/bytes");
     this.use = usesOf(columns, prefix);
+    this.times = this.latest = this.addrs = new Float64Array(0);
+    this.complete = false;
+  }
+
+  // finish takes the columns that come later.
+  finish(columns) {
+    const prefix = this.meta.key + "/";
+    this.place = columns.numbers(prefix + "addr");
+    this.addrs = columns.sums(prefix + "addrs", this.meta.unit);
+    this.extents = extentsOf(columns, prefix, this.meta.unit);
+    this.times = columns.signedSums(prefix + "time");
+    this.latest = highest(this.times);
+    this.complete = true;
   }
 
   // live finds the states in which each block was born, freed and gone.
   live(op, life, wait) {
-    const states = this.states, n = this.n;
-    this.born = new Int32Array(n);
-    this.freed = new Int32Array(n).fill(states);
-    this.gone = new Int32Array(n).fill(states);
+    const {states, n} = this, {old, frees, completions} = this.meta;
+    const born = this.born = new Int32Array(n), freed = this.freed = new Int32Array(n);
     // What each state changes: the block that was born as its number + 1, one that was freed as the negative of that.
-    this.touch = new Int32Array(states);
-    this.op = op;
-    let frees = 0, completions = 0;
+    const touch = this.touch = new Int32Array(states);
+    const freeAt = new Int32Array(frees);
+    let b = old, f = 0;
     for (let i = 0; i < op.length; i++) {
-      if (op[i] === OP.free || op[i] === OP.freeRequested) frees++;
-      else if (op[i] === OP.freeCompleted) completions++;
+      const o = op[i];
+      if (o === OP.alloc) {
+        born[b] = i + 1;
+        freed[b] = f; // for now: how many were freed before
+        touch[i + 1] = ++b;
+      } else if (o === OP.freeRequested || o === OP.free) freeAt[f++] = i + 1;
     }
-    const freeAt = new Int32Array(frees), completedBefore = new Int32Array(frees), completedAt = new Int32Array(completions);
-    frees = completions = 0;
-    for (let i = 0; i < op.length; i++) {
-      if (op[i] === OP.free || op[i] === OP.freeRequested) {
-        completedBefore[frees] = completions;
-        freeAt[frees++] = i + 1;
-      } else if (op[i] === OP.freeCompleted) completedAt[completions++] = i + 1;
+    for (let i = 0; i < n; i++) {
+      if (life[i] === 0) freed[i] = states;
+      else {
+        const at = freed[i] = freeAt[freed[i] + life[i] - 1];
+        touch[at] = -(i + 1);
+      }
     }
-    const end = (b, before) => {
-      if (life[b] === 0) return;
-      const f = before + life[b] - 1;
-      const at = freeAt[f];
-      this.freed[b] = at;
-      this.touch[at] = -(b + 1);
-      if (op[at - 1] === OP.free) this.gone[b] = at;
-      else if (wait[b] > 0) this.gone[b] = completedAt[completedBefore[f] + wait[b] - 1];
-    };
-    for (let b = 0; b < this.meta.old; b++) end(b, 0);
-    for (const b of this.meta.waiting || []) {
-      this.freed[b] = 0;
-      if (wait[b] > 0) this.gone[b] = completedAt[wait[b] - 1];
+    for (const i of this.meta.waiting || []) freed[i] = 0;
+    this.gone = null;
+    if (this.meta.waits) this.waits(op, wait, completions);
+  }
+
+  // waits finds when blocks were gone that waited for a stream.
+  waits(op, wait, completions) {
+    const {states, n, freed} = this;
+    const doneAt = new Int32Array(completions), before = new Int32Array(states + 1);
+    for (let i = 0, c = 0; i < op.length; i++) {
+      before[i + 1] = c; // completions before the event that made this state
+      if (op[i] === OP.freeCompleted) doneAt[c++] = i + 1;
     }
-    let b = this.meta.old;
-    frees = 0;
-    for (let i = 0; i < op.length; i++) {
-      if (op[i] === OP.alloc) {
-        this.born[b] = i + 1;
-        this.touch[i + 1] = b + 1;
-        end(b++, frees);
-      } else if (op[i] === OP.free || op[i] === OP.freeRequested) frees++;
+    this.gone = new Int32Array(n).fill(states);
+    for (let b = 0; b < n; b++) {
+      const at = freed[b];
+      if (at > 0 && at < states && op[at - 1] === OP.free) this.gone[b] = at;
+      else if (at < states && wait[b] > 0) this.gone[b] = doneAt[before[at] + wait[b] - 1];
     }
+  }
+
+  // waited says whether a block was kept from being used again, once it was freed.
+  waited(b) {
+    return this.gone !== null && this.gone[b] > this.freed[b] + 1; // a free is two events
+  }
+
+  bytesOf(b) {
+    return this.taken[this.size[b]];
   }
 
   // add adds up what is allocated in each state, and what waits for streams.
   add() {
-    const {touch, bytes, states} = this;
-    this.allocated = new Float64Array(states);
-    let sum = 0, waits = false;
-    for (let b = 0; b < this.meta.old; b++) if (this.freed[b] > 0) sum += bytes[b];
-    this.allocated[0] = sum;
+    const {touch, states, taken, size} = this;
+    const allocated = this.allocated = new Float64Array(states);
+    let sum = 0;
+    for (let b = 0; b < this.meta.old; b++) if (this.freed[b] > 0) sum += taken[size[b]];
+    allocated[0] = sum;
     for (let s = 1; s < states; s++) {
       const t = touch[s];
-      if (t > 0) sum += bytes[t - 1];
-      else if (t < 0) sum -= bytes[-t - 1];
-      this.allocated[s] = sum;
+      if (t > 0) sum += taken[size[t - 1]];
+      else if (t < 0) sum -= taken[size[-t - 1]];
+      allocated[s] = sum;
     }
-    for (let b = 0; b < this.n && !waits; b++) waits = this.gone[b] > this.freed[b] + 1;
     this.pending = null;
-    if (!waits) return;
-    this.pending = new Float64Array(states + 1);
+    if (!this.gone) return;
+    const pending = this.pending = new Float64Array(states + 1);
     for (let b = 0; b < this.n; b++) {
-      if (this.gone[b] <= this.freed[b] + 1) continue; // it did not wait, the free is two events
-      this.pending[this.freed[b]] += bytes[b];
-      this.pending[this.gone[b]] -= bytes[b];
+      if (!this.waited(b)) continue;
+      pending[this.freed[b]] += taken[size[b]];
+      pending[this.gone[b]] -= taken[size[b]];
     }
-    for (let s = 1; s < states; s++) this.pending[s] += this.pending[s - 1];
+    for (let s = 1; s < states; s++) pending[s] += pending[s - 1];
   }
 
   // index notes the state with the most allocated of each stretch of states.
   index() {
     this.tops = new Int32Array((this.states >> BUCKET) + 1);
-    for (let k = 0; k < this.tops.length; k++) {
-      this.tops[k] = this.scan(k << BUCKET, Math.min(this.states, (k + 1) << BUCKET));
-    }
+    for (let k = 0; k < this.tops.length; k++) this.tops[k] = this.scan(k << BUCKET, Math.min(this.states, (k + 1) << BUCKET));
   }
 
   scan(from, to) {
-    let best = from;
-    for (let s = from + 1; s < to; s++) if (this.allocated[s] > this.allocated[best]) best = s;
+    const {allocated} = this;
+    let best = from, most = allocated[from];
+    for (let s = from + 1; s < to; s++) {
+      if (allocated[s] > most) {
+        best = s;
+        most = allocated[s];
+      }
+    }
     return best;
   }
 
@@ -167,8 +185,7 @@ export class Recording {
 
   // stateAt is the last state that began up to a time.
   stateAt(seconds) {
-    const ticks = seconds / (this.meta.tick * 1e-9);
-    const i = after(this.latest, ticks) - 1;
+    const i = after(this.latest, seconds / (this.meta.tick * 1e-9)) - 1;
     if (i < 0) return 0;
     let state = i * this.meta.stride + 1;
     while (state + 1 < this.states && this.meta.stride > 1 && this.time(state + 1) <= seconds) state++;
@@ -186,24 +203,25 @@ export class Recording {
   }
 
   requested(b) {
-    return this.bytes[b] - this.rounding[this.size[b]];
+    return this.bytesOf(b) - this.rounding[this.size[b]];
   }
 
   // blocksAt lists what is allocated in a state, the older ones first.
   blocksAt(state) {
-    const list = [];
-    const {born, freed} = this;
-    for (let b = 0; b < this.n && born[b] <= state; b++) if (freed[b] > state) list.push(b);
-    return list;
+    if (this.listed?.state === state) return this.listed.blocks;
+    const {born, freed, n} = this, blocks = [];
+    for (let b = 0; b < n && born[b] <= state; b++) if (freed[b] > state) blocks.push(b);
+    this.listed = {state, blocks};
+    return blocks;
   }
 
   // waitingAt lists what was freed before and still waits for a stream.
   waitingAt(state) {
-    const list = [];
-    if (!this.pending) return list;
-    const {born, freed, gone} = this;
-    for (let b = 0; b < this.n && born[b] <= state; b++) if (freed[b] <= state && gone[b] > state && gone[b] > freed[b] + 1) list.push(b);
-    return list;
+    const blocks = [];
+    if (!this.gone) return blocks;
+    const {born, freed, gone, n} = this;
+    for (let b = 0; b < n && born[b] <= state; b++) if (freed[b] <= state && gone[b] > state && this.waited(b)) blocks.push(b);
+    return blocks;
   }
 }
 
@@ -218,15 +236,13 @@ export function after(list, value) {
   return lo;
 }
 
-function running(list) {
-  for (let i = 1; i < list.length; i++) list[i] += list[i - 1];
-  return list;
-}
-
 // highest is the greatest number so far, for times that do not always go forward.
 function highest(list) {
+  let i = 1;
+  while (i < list.length && list[i] >= list[i - 1]) i++;
+  if (i >= list.length) return list;
   const out = Float64Array.from(list);
-  for (let i = 1; i < out.length; i++) if (out[i] < out[i - 1]) out[i] = out[i - 1];
+  for (; i < out.length; i++) if (out[i] < out[i - 1]) out[i] = out[i - 1];
   return out;
 }
 
@@ -240,8 +256,6 @@ function extentsOf(columns, prefix, unit) {
 
 function usesOf(columns, prefix) {
   const out = {};
-  for (const name of ["state", "reserved", "allocated", "pending", "stranded", "cached", "known"]) {
-    out[name] = columns.numbers(prefix + "use/" + name);
-  }
+  for (const name of ["state", "reserved", "allocated", "pending", "stranded", "cached", "known"]) out[name] = columns.numbers(prefix + "use/" + name);
   return out;
 }

@@ -3,7 +3,7 @@
 import {FONT, Painter, Surface, byId, element, fill, inside} from "./document.js";
 import {MARGIN} from "./timeline.js";
 import {after} from "./recording.js";
-import {bytes, plural, span, ticks} from "./format.js";
+import {amount, bytes, count, span, ticks} from "./format.js";
 import {css} from "./colours.js";
 
 const DRAWN = 12; // lines that can be told apart
@@ -48,7 +48,7 @@ export class Samples {
       c.fillStyle = css(looks.ink, 0.13);
       c.fillRect(MARGIN.left, Math.round(y(v)), w, 1);
       c.fillStyle = css(looks.soft);
-      c.fillText(v === 0 ? "0" : bytes(v), MARGIN.left - 8, y(v));
+      c.fillText(amount(v), MARGIN.left - 8, y(v));
     }
     c.textAlign = "center";
     c.textBaseline = "top";
@@ -66,8 +66,8 @@ export class Samples {
       c.stroke();
     });
     c.setLineDash([]);
-    fill(byId("legend"), ...this.series.map((one, i) => element("span", {}, this.sample(i), one.name + " "), this));
-    byId("folded").textContent = this.folded ? plural(this.folded, "series") + " more, smaller or not of bytes, are not drawn; vramscope analyze lists them." : "";
+    fill(byId("legend"), ...this.series.map((one, i) => element("span", {}, this.sample(i), one.name)));
+    byId("folded").textContent = this.folded ? count(this.folded) + " more, smaller or not of bytes, are not drawn; vramscope analyze lists them." : "";
   }
 
   sample(i) {

@@ -50,7 +50,7 @@ export class Search {
     for (let b = 0; b < recording.n; b++) {
       if (!lit(b)) continue;
       blocks++;
-      if (recording.born[b] <= view.state && view.state < recording.freed[b]) now += recording.bytes[b];
+      if (recording.born[b] <= view.state && view.state < recording.freed[b]) now += recording.bytesOf(b);
     }
     out.textContent = blocks === 0 ? "nothing found" : plural(blocks, "block") + ", " + bytes(now) + " now";
   }

@@ -3,14 +3,16 @@
 import {stepsIn, whenOf} from "./axis.js";
 import {FONT, Painter, Surface, byId, inside} from "./document.js";
 import {Raster} from "./raster.js";
-import {bytes, plural, ticks} from "./format.js";
+import {amount, bytes, plural, ticks} from "./format.js";
 import {css} from "./colours.js";
-import {linesOf} from "./hover.js";
-import {nameOf} from "./codes.js";
+import {linesOf, titleOf} from "./hover.js";
 import {writeNames} from "./labels.js";
 
 export const MARGIN = {left: 66, right: 12, top: 22, bottom: 22};
 const ZOOM = 1.0018; // for one unit of the wheel
+const MOST_PIXELS = 2e6;
+const TIME = 40; // milliseconds that finding the blocks of a picture may take while it moves
+const PAUSE = 60; // milliseconds without a move until it is drawn in full
 
 export class Timeline {
   constructor(app) {
@@ -22,6 +24,8 @@ export class Timeline {
     this.overPainter = new Painter(() => this.drawOver());
     this.hovered = -1;
     this.pointer = null;
+    this.dense = 1;
+    this.settling = 0;
     this.frames = []; // how long pictures took, in milliseconds
     this.listen();
   }
@@ -30,7 +34,6 @@ export class Timeline {
   take(recording) {
     this.recording = recording;
     this.raster = new Raster(recording);
-    this.key = "";
     this.hovered = -1;
   }
 
@@ -75,49 +78,75 @@ export class Timeline {
 
   // stateAt is the state that the column under an x shows.
   stateAt(x) {
-    const c = Math.floor((x - MARGIN.left) * this.base.ratio);
+    const c = Math.floor((x - MARGIN.left) * this.dense);
     const {states} = this.raster;
     if (!states || !states.length) return 0;
     return states[Math.max(0, Math.min(states.length - 1, c))];
   }
 
   blockAt(x, y) {
-    return this.raster.at((x - MARGIN.left) * this.base.ratio, (y - MARGIN.top) * this.base.ratio);
+    return this.raster.at((x - MARGIN.left) * this.dense, (y - MARGIN.top) * this.dense);
   }
 
   draw() {
     if (!this.recording) return;
     const begun = performance.now();
-    if (this.base.fit()) this.key = "";
+    this.base.fit();
     this.over.fit();
-    const {axis, colours} = this.app;
-    const {w, h} = this.size(), ratio = this.base.ratio;
+    const {axis} = this.app;
+    const {w, h} = this.size();
     const [from, to] = this.range(), [low, high] = this.heights();
-    const pw = Math.round(w * ratio), ph = Math.round(h * ratio);
-    const key = [axis.kind, from, to, low, high, pw, ph].join();
-    if (key !== this.key) {
-      this.raster.compute(axis, from, to, low, high, pw, ph);
-      this.key = key;
-    }
-    if (!this.image || this.image.width !== pw || this.image.height !== ph) {
-      this.image = this.base.context.createImageData(pw, ph);
+    // On a dense screen a pixel of the bands may be several of the screen, so that there are not too many of them.
+    const dense = w * h * this.base.ratio ** 2 <= MOST_PIXELS ? this.base.ratio : 1;
+    const pw = Math.round(w * dense), ph = Math.round(h * dense);
+    this.raster.compute(axis, from, to, low, high, pw, ph, TIME);
+    this.dense = dense;
+    this.show();
+    this.frames.push(performance.now() - begun);
+    if (this.frames.length > 200) this.frames.shift();
+  }
+
+  // settle draws what was left out while things moved.
+  settle() {
+    this.settling = 0;
+    this.raster.refine(TIME);
+    this.show();
+  }
+
+  // settled says whether everything is drawn as it should be.
+  settled() {
+    return this.painter.asked === 0 && this.overPainter.asked === 0 && !this.raster.rough;
+  }
+
+  // show puts the picture on the screen.
+  show() {
+    const {colours} = this.app, c = this.base.context, {w, h} = this.size(), {raster, dense} = this;
+    if (!this.image || this.image.width !== raster.width || this.image.height !== raster.height) {
+      this.image = c.createImageData(raster.width, raster.height);
       this.pixels = new Uint32Array(this.image.data.buffer);
     }
-    this.raster.paint(this.pixels, colours);
-    const c = this.base.context;
+    raster.paint(this.pixels, colours);
     this.base.clear();
-    c.putImageData(this.image, Math.round(MARGIN.left * ratio), Math.round(MARGIN.top * ratio));
+    const ratio = this.base.ratio, left = Math.round(MARGIN.left * ratio), top = Math.round(MARGIN.top * ratio);
+    c.putImageData(this.image, left, top);
+    if (dense !== ratio) {
+      c.save();
+      c.setTransform(1, 0, 0, 1, 0, 0);
+      c.imageSmoothingEnabled = false;
+      c.drawImage(this.base.canvas, left, top, raster.width, raster.height, left, top, Math.round(w * ratio), Math.round(h * ratio));
+      c.restore();
+    }
     this.drawAxes();
     c.save();
     c.translate(MARGIN.left, MARGIN.top);
-    writeNames(c, this.raster, ratio, (b) => nameOf(this.recording, b) + "  " + bytes(this.recording.bytes[b]), (b) => colours.inkOf(b));
+    writeNames(c, raster, dense, (b) => titleOf(this.recording, b), (b) => colours.inkOf(b));
     c.restore();
     this.drawReserved();
     this.drawSteps();
     this.drawOver();
     this.tellHidden();
-    this.frames.push(performance.now() - begun);
-    if (this.frames.length > 200) this.frames.shift();
+    clearTimeout(this.settling);
+    this.settling = raster.rough ? setTimeout(() => this.settle(), PAUSE) : 0;
   }
 
   drawAxes() {
@@ -135,7 +164,7 @@ export class Timeline {
       c.moveTo(MARGIN.left, y);
       c.lineTo(MARGIN.left + w, y);
       c.stroke();
-      c.fillText(v === 0 ? "0" : bytes(v), MARGIN.left - 8, y);
+      c.fillText(amount(v), MARGIN.left - 8, y);
     }
     c.textBaseline = "top";
     c.textAlign = "center";
@@ -151,7 +180,7 @@ export class Timeline {
 
   // drawReserved draws the line above all.
   drawReserved() {
-    const c = this.base.context, ratio = this.base.ratio, {w, h} = this.size();
+    const c = this.base.context, ratio = this.dense, {w, h} = this.size();
     const {reserved} = this.raster;
     if (!this.recording.reservedBytes.length) return;
     c.save();
@@ -197,6 +226,7 @@ export class Timeline {
       c.fillText(text, x + 3, MARGIN.top - 5);
       free = x + c.measureText(text).width + 12;
     }
+    let named = 0;
     for (const m of recording.meta.moments) {
       if (m.kind !== "oom") continue;
       const x = this.x(axis.position(m.state));
@@ -208,6 +238,8 @@ export class Timeline {
       c.lineTo(x + 6, MARGIN.top - 8);
       c.lineTo(x + 0.5, MARGIN.top);
       c.fill();
+      if (x < named) continue;
+      named = x + 110;
       c.font = "600 " + FONT;
       c.textAlign = x > MARGIN.left + w - 110 ? "right" : "left";
       c.fillText("out of memory", c.textAlign === "left" ? x + 8 : x - 8, MARGIN.top - 8);
@@ -218,7 +250,7 @@ export class Timeline {
   drawOver() {
     if (!this.recording || !this.raster.states) return;
     const c = this.over.context, {w, h} = this.size(), {view, axis} = this.app;
-    const looks = this.app.colours.plain, ratio = this.base.ratio;
+    const looks = this.app.colours.plain, ratio = this.dense;
     this.over.clear();
     c.save();
     c.translate(MARGIN.left, MARGIN.top);
@@ -253,12 +285,10 @@ export class Timeline {
   }
 
   tellHidden() {
-    const n = this.raster.hidden;
+    const n = this.raster.hidden.reduce((a, b) => Math.max(a, b), 0);
     byId("folded").textContent = (n > 0
-      ? "At one moment up to " + plural(n, "block") + (n === 1 ? " is" : " are") + " too thin here for a pixel of " + (n === 1 ? "its" : "their") +
-        " own: a pixel shows the block at its middle. Zoom in, with Shift and the wheel for the height."
-      : "Every block that a column shows has pixels of its own.") +
-      " A column shows the moment with the most allocated in it, and the most reserved." +
+      ? "Of one moment up to " + plural(n, "block") + (n === 1 ? " is" : " are") + " thinner than a pixel: a pixel shows the block at its middle, and zooming in shows each. "
+      : "") + "A column shows the moment with the most allocated in it." +
       (this.recording.meta.stride > 1 ? " Times are told for one event in " + this.recording.meta.stride + " and lie between for the others." : "");
   }
 

@@ -3,21 +3,29 @@
 const ALPHABET = "!\"#$%'()*+,-./0123456789:;=?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~";
 const TEXT_BITS = 13;
 
-const digits = new Uint16Array(128);
-for (let i = 0; i < ALPHABET.length; i++) digits[ALPHABET.charCodeAt(i)] = i;
+const low = new Uint16Array(128), high = new Uint16Array(128);
+for (let i = 0; i < ALPHABET.length; i++) {
+  low[ALPHABET.charCodeAt(i)] = i;
+  high[ALPHABET.charCodeAt(i)] = ALPHABET.length * i;
+}
 
 // bytesOfText turns packed text back into bytes.
 export function bytesOfText(text, length) {
-  const out = new Uint8Array(length);
+  const chars = new TextEncoder().encode(text);
+  const out = new Uint8Array(length + 1);
   let bits = 0, n = 0, at = 0;
-  for (let i = 0; i + 1 < text.length; i += 2) {
-    bits |= (digits[text.charCodeAt(i)] + ALPHABET.length * digits[text.charCodeAt(i + 1)]) << n;
-    for (n += TEXT_BITS; n >= 8 && at < length; n -= 8) {
-      out[at++] = bits & 255;
+  for (let i = 0; i + 1 < chars.length; i += 2) {
+    bits |= (low[chars[i]] + high[chars[i + 1]]) << n;
+    n += TEXT_BITS - 8;
+    out[at++] = bits;
+    bits >>>= 8;
+    if (n >= 8) {
+      out[at++] = bits;
       bits >>>= 8;
+      n -= 8;
     }
   }
-  return out;
+  return out.subarray(0, length);
 }
 
 async function inflated(bytes) {
@@ -28,52 +36,55 @@ async function inflated(bytes) {
 // numbersOf puts numbers together from their planes.
 export function numbersOf(planes, count, width) {
   if (width === 1) return planes;
-  if (width > 4) {
-    const out = new Float64Array(count);
-    for (let k = width - 1; k >= 0; k--) {
-      for (let i = 0, at = k * count; i < count; i++) out[i] = out[i] * 256 + planes[at + i];
-    }
+  const b = planes.subarray(count, 2 * count), c = planes.subarray(2 * count, 3 * count), d = planes.subarray(3 * count, 4 * count);
+  if (width === 2) {
+    const out = new Uint16Array(count);
+    for (let i = 0; i < count; i++) out[i] = planes[i] | b[i] << 8;
     return out;
   }
-  const out = width === 2 ? new Uint16Array(count) : new Uint32Array(count);
-  const b = planes.subarray(count, 2 * count);
-  const c = planes.subarray(2 * count, 3 * count), d = planes.subarray(3 * count, 4 * count);
-  if (width === 2) for (let i = 0; i < count; i++) out[i] = planes[i] | b[i] << 8;
-  if (width === 3) for (let i = 0; i < count; i++) out[i] = planes[i] | b[i] << 8 | c[i] << 16;
-  if (width === 4) for (let i = 0; i < count; i++) out[i] = planes[i] | b[i] << 8 | c[i] << 16 | d[i] << 24;
+  if (width <= 4) {
+    const out = new Uint32Array(count);
+    if (width === 3) for (let i = 0; i < count; i++) out[i] = planes[i] | b[i] << 8 | c[i] << 16;
+    else for (let i = 0; i < count; i++) out[i] = planes[i] | b[i] << 8 | c[i] << 16 | d[i] << 24;
+    return out;
+  }
+  const out = new Float64Array(count);
+  for (let k = width - 1; k >= 0; k--) for (let i = 0, at = k * count; i < count; i++) out[i] = out[i] * 256 + planes[at + i];
   return out;
 }
 
 // Columns finds the columns of a document by their names.
 export class Columns {
   constructor(elements) {
-    this.elements = new Map();
     this.done = new Map();
-    for (const e of elements) this.elements.set(e.dataset.column, e);
-  }
-
-  has(name) {
-    return this.elements.has(name);
-  }
-
-  // load unpacks all columns whose names begin so.
-  async load(prefix) {
-    const work = [];
-    for (const [name, e] of this.elements) {
-      if (name.startsWith(prefix) && !this.done.has(name)) work.push(this.unpack(name, e));
+    this.bundles = [];
+    for (const e of elements) {
+      const columns = e.dataset.columns.split(" ").filter((c) => c).map((c) => {
+        const [name, count, width, same] = c.split(":");
+        return {name, count: Number(count), width: Number(width), same: Number(same)};
+      });
+      this.bundles.push({columns, bytes: Number(e.dataset.bytes), element: e, work: null});
     }
-    await Promise.all(work);
   }
 
-  async unpack(name, e) {
-    const count = Number(e.dataset.count), width = Number(e.dataset.width);
-    if (width === 0) {
-      const same = Number(e.dataset.same);
-      this.done.set(name, same < 256 ? new Uint8Array(count).fill(same) : new Float64Array(count).fill(same));
-      return;
+  // load unpacks the columns whose names are wanted, and what is bundled with them.
+  async load(wanted) {
+    await Promise.all(this.bundles.filter((b) => b.columns.some((c) => wanted(c.name))).map((b) => b.work ||= this.unpack(b)));
+  }
+
+  async unpack(bundle) {
+    const planes = bundle.bytes > 0 ? await inflated(bytesOfText(bundle.element.textContent, bundle.bytes)) : new Uint8Array(0);
+    bundle.element.remove(); // its text is no longer needed
+    let at = 0;
+    for (const c of bundle.columns) {
+      if (c.width === 0) {
+        this.done.set(c.name, c.same < 256 ? new Uint8Array(c.count).fill(c.same) : new Float64Array(c.count).fill(c.same));
+        continue;
+      }
+      const end = at + c.width * c.count;
+      this.done.set(c.name, numbersOf(planes.subarray(at, end), c.count, c.width));
+      at = end;
     }
-    const packed = bytesOfText(e.textContent, Number(e.dataset.bytes));
-    this.done.set(name, numbersOf(await inflated(packed), count, width));
   }
 
   // numbers is a column that was loaded; one that the page does not have is empty.
@@ -84,7 +95,8 @@ export class Columns {
   // signed is a column of numbers of either sign.
   signed(name) {
     const from = this.numbers(name), out = new Float64Array(from.length);
-    for (let i = 0; i < from.length; i++) out[i] = from[i] % 2 ? -(from[i] + 1) / 2 : from[i] / 2;
+    if (from instanceof Float64Array) for (let i = 0; i < from.length; i++) out[i] = from[i] % 2 ? -(from[i] + 1) / 2 : from[i] / 2;
+    else for (let i = 0; i < from.length; i++) out[i] = from[i] >>> 1 ^ -(from[i] & 1);
     return out;
   }
 
@@ -92,6 +104,13 @@ export class Columns {
   sums(name, unit = 1) {
     const from = this.numbers(name), out = new Float64Array(from.length);
     for (let i = 0, sum = 0; i < from.length; i++) out[i] = sum += from[i] * unit;
+    return out;
+  }
+
+  // signedSums is a column of the differences of numbers, of either sign.
+  signedSums(name) {
+    const out = this.signed(name);
+    for (let i = 1; i < out.length; i++) out[i] += out[i - 1];
     return out;
   }
 

@@ -4,7 +4,7 @@
 import {FONT, Painter, Surface, byId, element, fill, inside} from "./document.js";
 import {MARGIN} from "./timeline.js";
 import {after} from "./recording.js";
-import {bytes, ticks} from "./format.js";
+import {amount, bytes, ticks} from "./format.js";
 import {css} from "./colours.js";
 import {whenOf} from "./axis.js";
 
@@ -64,7 +64,7 @@ export class Uses {
       c.fillStyle = css(looks.ink, 0.13);
       c.fillRect(MARGIN.left, Math.round(y(v)), w, 1);
       c.fillStyle = css(looks.soft);
-      c.fillText(v === 0 ? "0" : bytes(v), MARGIN.left - 8, y(v));
+      c.fillText(amount(v), MARGIN.left - 8, y(v));
     }
     c.save();
     c.beginPath();
@@ -99,8 +99,8 @@ export class Uses {
       const canvas = element("canvas", {width: 14, height: 12, ariaHidden: "true"}), k = canvas.getContext("2d");
       k.fillStyle = patternOf(k, p, looks);
       k.fillRect(0, 0, 14, 12);
-      return element("span", {}, canvas, p.name);
-    }), this.parts.length ? null : element("span", {}, "Nothing was reserved that was not in use."));
+      return element("li", {}, canvas, element("span", {}, p.name));
+    }), this.parts.length ? null : element("li", {}, "Nothing was reserved that was not in use."));
   }
 
   // near is the point that is nearest to an x.
