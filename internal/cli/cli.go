@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/vramscope/vramscope/allocators/driver/cuda"
+	"github.com/vramscope/vramscope/internal/record"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/trace"
 	"github.com/vramscope/vramscope/trace/source"
@@ -82,7 +83,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return exitCorrupt
 	case errors.As(err, new(*os.PathError)), errors.As(err, new(outputError)):
 		return exitCorrupt
-	case errors.As(err, new(*cuda.Missing)), errors.As(err, new(*cuda.Error)):
+	case errors.As(err, new(*cuda.Missing)), errors.As(err, new(*cuda.Error)), errors.As(err, new(*record.Missing)):
 		return exitMissing
 	}
 	return exitUsage
@@ -118,7 +119,7 @@ func newRoot(e *env) *cobra.Command {
 		return usageError{fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
 	})
 	root.PersistentFlags().BoolVar(&e.redact, "redact", false, "leave folders of files, and what else tells whose a recording is, out of results")
-	root.AddCommand(newInfo(e), newAnalyze(e), newReport(e), newVerify(e), newReplay(e), newFit(e), newTune(e), newOOM(e), newLintConf(e), newDiff(e), newCheck(e), newConvert(e), newFleet(e), newGPU(e))
+	root.AddCommand(newInfo(e), newAnalyze(e), newReport(e), newVerify(e), newReplay(e), newFit(e), newTune(e), newOOM(e), newLintConf(e), newDiff(e), newCheck(e), newConvert(e), newFleet(e), newGPU(e), newRecord(e))
 	return root
 }
 
