@@ -7,9 +7,9 @@
 // # Structures
 //
 // The range begins at base. Everything from top on has never been used, or is free again: the tail. Below
-// it lie blocks and holes. For first fit and next fit the holes are kept in the order of addresses
-// (holes.ByAddr); for best fit they are kept in the order of sizes (holes.BySize), and all pieces below
-// top are linked so that a freed block finds its neighbours (holes.Chain).
+// it lie blocks and holes, pieces that are linked so that a freed block finds its neighbours (holes.Chain).
+// For first fit and next fit the holes are in a set that finds the lowest that is large enough
+// (holes.Lowest), for best fit in one that finds the smallest (holes.BySize).
 //
 //	no two holes touch, and none touches the tail
 //	bytes of blocks + bytes of holes == top - base
@@ -108,17 +108,24 @@ type Allocator struct {
 	mapped int64  // bytes of memory from base on
 	top    uint64 // where the tail begins
 
-	byAddr holes.ByAddr // of first fit and next fit
-	rover  uint64       // of next fit: where the last block was put
+	chain  holes.Chain  // the pieces below top
+	last   uint32       // the one that ends at top, or holes.None
+	lowest holes.Lowest // the holes, of first fit and next fit
+	bySize holes.BySize // the holes, of best fit
 
-	bySize holes.BySize // of best fit, IDs are pieces
-	chain  holes.Chain
-	last   uint32 // the piece that ends at top, or holes.None
+	// Of next fit: where the last block was put, where it ends, and the piece behind it.
+	rover, behind uint64
+	rest          uint32
 }
 
 // New is an allocator that holds no memory yet.
 func New(driver allocators.Driver, cfg Config) *Allocator {
-	a := &Allocator{driver: driver, policy: cfg.Policy, last: holes.None}
+	a := &Allocator{driver: driver, policy: cfg.Policy, chain: holes.NewChain()}
+	if cfg.Policy == BestFit {
+		a.bySize = holes.NewBySize(&a.chain)
+	} else {
+		a.lowest = holes.NewLowest()
+	}
 	a.align = DefaultAlign
 	if cfg.Align > 0 {
 		for a.align = 1; a.align < cfg.Align && a.align < 1<<30; {
@@ -174,80 +181,74 @@ func (a *Allocator) Malloc(req allocators.Request) error {
 		return a.account.Refuse(req.Size, a.limit, 0)
 	}
 	size := (req.Size + a.align - 1) &^ (a.align - 1)
-	var (
-		addr uint64
-		slot uint32
-		ok   bool
-	)
+	id := holes.None
 	switch a.policy {
 	case BestFit:
-		addr, slot, ok = a.bestFit(size)
+		id = a.bestFit(size)
 	case NextFit:
-		addr, ok = a.nextFit(size)
+		id = a.nextFit(size)
 	default:
-		addr, ok = a.firstFit(size)
+		id = a.firstFit(size)
 	}
-	if !ok {
+	if id == holes.None {
 		return a.account.Refuse(req.Size, size, a.largest())
 	}
-	a.account.Open(req, addr, size, slot)
+	addr := a.chain.At(id).Addr
+	a.account.Open(req, addr, size, id)
 	if a.account.Raised() {
 		a.account.AtPeak(a.cached(), a.largest())
 	}
 	return nil
 }
 
-func (a *Allocator) firstFit(size int64) (addr uint64, ok bool) {
-	if p, ok := a.byAddr.Find(size, 0); ok {
-		return a.byAddr.Take(p, size), true
+func (a *Allocator) firstFit(size int64) uint32 {
+	if id := a.lowest.Cut(&a.chain, size, 0); id != holes.None {
+		return id
 	}
 	return a.fromTail(size)
 }
 
-func (a *Allocator) nextFit(size int64) (addr uint64, ok bool) {
-	p, found := a.byAddr.Find(size, a.rover)
-	if !found && a.fixed {
-		addr, ok = a.fromTail(size)
+func (a *Allocator) nextFit(size int64) uint32 {
+	id := a.fromRest(size)
+	if id == holes.None {
+		id = a.lowest.Cut(&a.chain, size, a.rover)
 	}
-	if !found && !ok {
-		p, found = a.byAddr.Find(size, 0)
+	if id == holes.None && a.fixed {
+		id = a.fromTail(size)
 	}
-	if found {
-		addr, ok = a.byAddr.Take(p, size), true
-	} else if !ok {
-		addr, ok = a.fromTail(size)
+	if id == holes.None {
+		id = a.lowest.Cut(&a.chain, size, 0)
 	}
-	if ok {
-		a.rover = addr
+	if id == holes.None && !a.fixed {
+		id = a.fromTail(size)
 	}
-	return addr, ok
+	if id != holes.None {
+		p := a.chain.At(id)
+		a.rover, a.behind, a.rest = p.Addr, p.Addr+uint64(size), p.Next
+	}
+	return id
 }
 
-func (a *Allocator) bestFit(size int64) (addr uint64, id uint32, ok bool) {
-	var h holes.Hole
+// fromRest cuts a block from the hole behind the last block, if there is one and it is large enough: no
+// hole comes before it. It begins where the last block began if that was freed since, and elsewhere only
+// if the number is by now that of another piece.
+func (a *Allocator) fromRest(size int64) uint32 {
+	p := a.chain.At(a.rest)
+	if p.Size < size || !p.Free() || p.Addr != a.behind && p.Addr != a.rover {
+		return holes.None
+	}
+	return a.lowest.CutPiece(&a.chain, a.rest, size)
+}
+
+func (a *Allocator) bestFit(size int64) uint32 {
+	id := holes.None
 	if !a.fixed || !a.tailIsBest(size) {
-		h, ok = a.bySize.Take(size)
+		id = a.bySize.Cut(&a.chain, size)
 	}
-	if !ok {
-		if addr, ok = a.fromTail(size); !ok {
-			return 0, 0, false
-		}
-		if a.last == holes.None {
-			id = a.chain.Add(addr, size)
-		} else {
-			id = a.chain.Append(a.last, size)
-		}
-		a.last = id
-		return addr, id, true
+	if id == holes.None {
+		id = a.fromTail(size)
 	}
-	id = h.ID
-	a.chain.At(id).Free = false
-	if h.Size > size {
-		rest := a.chain.Split(id, size)
-		a.chain.At(rest).Free = true
-		a.bySize.Insert(holes.Hole{Size: h.Size - size, Addr: h.Addr + uint64(size), ID: rest})
-	}
-	return h.Addr, id, true
+	return id
 }
 
 // tailIsBest says whether the tail of a range of fixed size is a better fit than every hole.
@@ -256,82 +257,69 @@ func (a *Allocator) tailIsBest(size int64) bool {
 	if tail < size {
 		return false
 	}
-	h, ok := a.bySize.AtLeast(size)
-	return !ok || tail < h.Size
+	id := a.bySize.AtLeast(&a.chain, size)
+	return id == holes.None || tail < a.chain.At(id).Size
 }
 
-// fromTail cuts a block from the tail, growing the range if it may grow.
-func (a *Allocator) fromTail(size int64) (addr uint64, ok bool) {
+// fromTail cuts a block from the tail, growing the range if it may grow; None if it is not large enough.
+func (a *Allocator) fromTail(size int64) uint32 {
 	used := int64(a.top-a.base) + size
 	if used > a.limit {
-		return 0, false
+		return holes.None
 	}
 	if used > a.mapped {
 		more := up(used, a.page) - a.mapped
 		if a.driver.Map(a.base+uint64(a.mapped), more) != nil {
-			return 0, false
+			return holes.None
 		}
 		a.account.Took(more)
 		a.mapped += more
 	}
-	addr = a.top
+	a.last = a.chain.Append(a.last, a.top, size)
 	a.top += uint64(size)
-	return addr, true
+	return a.last
 }
 
 // Free implements allocators.Allocator.
 func (a *Allocator) Free(block uint32, pending bool) {
 	if e := a.account.Release(block, pending); e != nil {
-		a.free(e)
+		a.free(e.Slot)
 	}
 }
 
 // Complete implements allocators.Allocator.
 func (a *Allocator) Complete(block uint32) {
 	if e := a.account.Complete(block); e != nil {
-		a.free(e)
+		a.free(e.Slot)
 	}
 }
 
-func (a *Allocator) free(e *ledger.Entry) {
-	if a.policy == BestFit {
-		a.freePiece(e.Slot)
-		return
-	}
-	if e.Addr+uint64(e.Size) != a.top {
-		a.byAddr.Put(e.Addr, e.Size)
-		return
-	}
-	a.top = e.Addr
-	if addr, size := a.byAddr.Last(); size > 0 && addr+uint64(size) == a.top {
-		a.byAddr.DropLast()
-		a.top = addr
+func (a *Allocator) free(id uint32) {
+	switch {
+	case a.chain.At(id).Next == holes.None:
+		a.toTail(id)
+	case a.policy == BestFit:
+		a.bySize.Put(&a.chain, id)
+	default:
+		a.lowest.Put(&a.chain, id)
 	}
 }
 
-func (a *Allocator) freePiece(id uint32) {
+// toTail makes the last piece, and a hole before it, part of the tail.
+func (a *Allocator) toTail(id uint32) {
 	p := a.chain.At(id)
-	if n := p.Next; n != holes.None {
-		if next := a.chain.At(n); next.Free {
-			a.bySize.Remove(next.Size, next.Addr)
-			a.chain.Join(id)
-		}
-	}
-	if q := p.Prev; q != holes.None {
-		if prev := a.chain.At(q); prev.Free {
-			a.bySize.Remove(prev.Size, prev.Addr)
-			a.chain.Join(q)
-			id, p = q, prev
-		}
-	}
-	if p.Next == holes.None {
-		a.top = p.Addr
-		a.last = p.Prev
-		a.chain.Drop(id)
+	a.top, a.last = p.Addr, p.Prev
+	a.chain.Drop(id)
+	p = a.chain.At(a.last)
+	if !p.Free() {
 		return
 	}
-	p.Free = true
-	a.bySize.Insert(holes.Hole{Size: p.Size, Addr: p.Addr, ID: id})
+	if a.policy == BestFit {
+		a.bySize.Remove(&a.chain, a.last)
+	} else {
+		a.lowest.Remove(&a.chain, a.last)
+	}
+	a.toTail(a.last)
 }
 
 // EmptyCache gives back the pages that lie wholly in the tail, and a range of fixed size if nothing is in
@@ -367,9 +355,9 @@ func (a *Allocator) cached() int64 {
 func (a *Allocator) largest() int64 {
 	n := a.mapped - int64(a.top-a.base)
 	if a.policy == BestFit {
-		return max(n, a.bySize.Largest())
+		return max(n, a.bySize.Largest(&a.chain))
 	}
-	return max(n, a.byAddr.Largest())
+	return max(n, a.lowest.Largest())
 }
 
 // Block implements allocators.Allocator.

@@ -97,7 +97,8 @@ type region struct {
 
 // New is an allocator that holds no memory yet.
 func New(driver allocators.Driver, cfg Config) *Allocator {
-	a := &Allocator{driver: driver, gc: cfg.GarbageCollection, limit: cfg.Limit}
+	a := &Allocator{driver: driver, chain: holes.NewChain(), gc: cfg.GarbageCollection, limit: cfg.Limit}
+	a.free = holes.NewBySize(&a.chain)
 	if a.limit <= 0 {
 		_, a.limit = driver.Memory()
 	}
@@ -125,23 +126,20 @@ func (a *Allocator) Malloc(req allocators.Request) error {
 		return err
 	}
 	size := round(req.Size)
-	h, ok := a.free.Take(size)
-	if !ok && (a.extend(size) || a.collect(size) && a.extend(size)) {
-		h, ok = a.free.Take(size)
+	id := a.free.Take(&a.chain, size)
+	if id == holes.None && (a.extend(size) || a.collect(size) && a.extend(size)) {
+		id = a.free.Take(&a.chain, size)
 	}
-	if !ok {
-		return a.account.Refuse(req.Size, size, a.free.Largest())
+	if id == holes.None {
+		return a.account.Refuse(req.Size, size, a.free.Largest(&a.chain))
 	}
-	got := h.Size
-	if got >= 2*size || got-size >= a.maxPadding {
-		rest := a.chain.Split(h.ID, size)
-		a.free.Insert(holes.Hole{Size: got - size, Addr: h.Addr + uint64(size), ID: rest})
-		got = size
+	if got := a.chain.At(id).Size; got >= 2*size || got-size >= a.maxPadding {
+		a.free.Insert(&a.chain, a.chain.Split(id, size))
 	}
-	a.chain.At(h.ID).Free = false
-	a.account.Open(req, h.Addr, got, h.ID)
+	p := a.chain.At(id)
+	a.account.Open(req, p.Addr, p.Size, id)
 	if a.account.Raised() {
-		a.account.AtPeak(a.cached(), a.free.Largest())
+		a.account.AtPeak(a.cached(), a.free.Largest(&a.chain))
 	}
 	return nil
 }
@@ -173,10 +171,9 @@ func (a *Allocator) extend(size int64) bool {
 		a.next = min(a.next*2, unlimited)
 	}
 	a.account.Took(bytes)
-	id := a.chain.Add(addr, bytes)
-	a.chain.At(id).Free = true
+	id := a.chain.Append(holes.None, addr, bytes)
 	a.regions = append(a.regions, region{addr, bytes, id})
-	a.free.Insert(holes.Hole{Size: bytes, Addr: addr, ID: id})
+	a.free.Insert(&a.chain, id)
 	return true
 }
 
@@ -199,7 +196,7 @@ func (a *Allocator) collect(size int64) bool {
 // wholly reports whether a region is one free chunk.
 func (a *Allocator) wholly(r region) bool {
 	p := a.chain.At(r.first)
-	return p.Free && p.Size == r.size
+	return p.Free() && p.Size == r.size
 }
 
 // cached is the bytes of regions that are wholly free.
@@ -216,34 +213,15 @@ func (a *Allocator) cached() int64 {
 // Free implements allocators.Allocator.
 func (a *Allocator) Free(block uint32, pending bool) {
 	if e := a.account.Release(block, pending); e != nil {
-		a.coalesce(e.Slot)
+		a.free.Put(&a.chain, e.Slot)
 	}
 }
 
 // Complete implements allocators.Allocator.
 func (a *Allocator) Complete(block uint32) {
 	if e := a.account.Complete(block); e != nil {
-		a.coalesce(e.Slot)
+		a.free.Put(&a.chain, e.Slot)
 	}
-}
-
-func (a *Allocator) coalesce(id uint32) {
-	p := a.chain.At(id)
-	if p.Next != holes.None {
-		if next := a.chain.At(p.Next); next.Free {
-			a.free.Remove(next.Size, next.Addr)
-			a.chain.Join(id)
-		}
-	}
-	if p.Prev != holes.None {
-		if prev := a.chain.At(p.Prev); prev.Free {
-			a.free.Remove(prev.Size, prev.Addr)
-			id, p = p.Prev, prev
-			a.chain.Join(id)
-		}
-	}
-	p.Free = true
-	a.free.Insert(holes.Hole{Size: p.Size, Addr: p.Addr, ID: id})
 }
 
 // EmptyCache gives regions back that are wholly free, if GarbageCollection is on.
@@ -257,7 +235,7 @@ func (a *Allocator) EmptyCache() {
 			kept = append(kept, r)
 			continue
 		}
-		a.free.Remove(r.size, r.addr)
+		a.free.Remove(&a.chain, r.first)
 		a.chain.Drop(r.first)
 		a.driver.Free(r.addr, r.size)
 		a.account.Gave(r.size)
@@ -302,9 +280,10 @@ func (a *Allocator) Bins() [numBins]Bin {
 		b.InUseBytes += e.Size
 		b.ClientBytes += e.Requested
 	}
-	for _, h := range a.free.All(nil) {
-		b := add(h.Size)
-		b.LargestBytes = max(b.LargestBytes, h.Size)
+	for id := range a.free.All(&a.chain) {
+		size := a.chain.At(id).Size
+		b := add(size)
+		b.LargestBytes = max(b.LargestBytes, size)
 	}
 	return bins
 }

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/vramscope/vramscope/allocators"
+	"github.com/vramscope/vramscope/allocators/internal/holes"
 	"github.com/vramscope/vramscope/allocators/internal/ledger"
 )
 
@@ -80,7 +81,7 @@ func NewBinning(driver allocators.Driver, cfg BinningConfig) *Binning {
 	}
 	b := &Binning{min: max(cfg.MinExponent, 8), chunk: int64(min(cfg.Preallocate, 1<<20))}
 	if cfg.Pool != nil {
-		p := &pool{driver: driver, account: &b.account}
+		p := &pool{driver: driver, chain: holes.NewChain(), account: &b.account}
 		p.init(*cfg.Pool)
 		b.broken = p.broken
 		b.upstream = p

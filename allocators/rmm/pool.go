@@ -59,7 +59,7 @@ type Pool struct {
 // fails, as the constructor of the original does.
 func NewPool(driver allocators.Driver, cfg PoolConfig) *Pool {
 	p := &Pool{}
-	p.pool = pool{driver: driver, account: &p.account}
+	p.pool = pool{driver: driver, chain: holes.NewChain(), account: &p.account}
 	p.pool.init(cfg)
 	if p.account.Raised() {
 		p.account.AtPeak(p.pool.cached())
@@ -118,8 +118,9 @@ type pool struct {
 	broken  bool  // the initial size was not to be had
 
 	streams streams
-	lists   []*holes.BySize // by stream; IDs are pieces
 	chain   holes.Chain
+	lists   []*holes.BySize // by stream
+	member  []uint16        // by piece: the list that it is in, if it is free
 	blocks  []upstreamBlock
 }
 
@@ -146,9 +147,24 @@ func (p *pool) init(cfg PoolConfig) {
 // list is the free list of a stream.
 func (p *pool) list(stream uint16) *holes.BySize {
 	for len(p.lists) <= int(stream) {
-		p.lists = append(p.lists, &holes.BySize{})
+		list := holes.NewBySize(&p.chain)
+		p.lists = append(p.lists, &list)
 	}
 	return p.lists[stream]
+}
+
+// insert puts a piece into the free list of a stream.
+func (p *pool) insert(id uint32, stream uint16) {
+	for len(p.member) <= int(id) {
+		p.member = append(p.member, 0)
+	}
+	p.member[id] = stream
+	p.list(stream).Insert(&p.chain, id)
+}
+
+// has reports whether a piece is in the free list of a stream.
+func (p *pool) has(id uint32, stream uint16) bool {
+	return p.chain.At(id).Free() && p.member[id] == stream
 }
 
 func (p *pool) allocate(size int64, stream uint32) (addr uint64, id uint32, ok bool) {
@@ -156,75 +172,65 @@ func (p *pool) allocate(size int64, stream uint32) (addr uint64, id uint32, ok b
 		return 0, 0, false
 	}
 	own := p.streams.of(stream)
-	h, from, ok := p.find(size, own)
-	if !ok {
+	id, from := p.find(size, own)
+	if id == holes.None {
 		if id, ok = p.expand(size, own); !ok {
 			return 0, 0, false
 		}
-		piece := p.chain.At(id)
-		h, from = holes.Hole{Size: piece.Size, Addr: piece.Addr, ID: id}, own
+		from = own
 	}
-	p.chain.At(h.ID).Free = false
-	if h.Size > size {
-		rest := p.chain.Split(h.ID, size)
-		q := p.chain.At(rest)
-		q.Free, q.List = true, from
-		p.lists[from].Insert(holes.Hole{Size: q.Size, Addr: q.Addr, ID: rest})
+	if p.chain.At(id).Size > size {
+		p.insert(p.chain.Split(id, size), from)
 	}
-	return h.Addr, h.ID, true
+	return p.chain.At(id).Addr, id, true
 }
 
 // find takes a free block from a list, and says which.
-func (p *pool) find(size int64, own uint16) (h holes.Hole, from uint16, ok bool) {
+func (p *pool) find(size int64, own uint16) (id uint32, from uint16) {
 	list := p.list(own)
-	if h, ok = list.Take(size); ok {
-		return h, own, true
+	if id = list.Take(&p.chain, size); id != holes.None {
+		return id, own
 	}
 	for i, l := range p.lists {
 		if i != int(own) {
-			if h, ok = l.Take(size); ok {
-				return h, uint16(i), true
+			if id = l.Take(&p.chain, size); id != holes.None {
+				return id, uint16(i)
 			}
 		}
 	}
 	for i, l := range p.lists {
-		if i == int(own) || l.Len() == 0 {
+		if i == int(own) {
 			continue
 		}
-		all := l.All(nil)
-		*l = holes.BySize{}
-		for _, h := range all {
-			if q := p.chain.At(h.ID); q.Free && q.List == uint16(i) { // else it is part of another already
-				q.Free = false
-				p.put(h.ID, own)
-			}
+		moved := false
+		for id = l.Take(&p.chain, 1); id != holes.None; id = l.Take(&p.chain, 1) {
+			p.put(id, own)
+			moved = true
 		}
-		if h, ok = list.Take(size); ok {
-			return h, own, true
+		if !moved {
+			continue
+		}
+		if id = list.Take(&p.chain, size); id != holes.None {
+			return id, own
 		}
 	}
-	return holes.Hole{}, 0, false
+	return holes.None, own
 }
 
 // put makes a piece part of a stream's free list.
 func (p *pool) put(id uint32, stream uint16) {
 	list := p.list(stream)
 	q := p.chain.At(id)
-	if q.Next != holes.None {
-		if next := p.chain.At(q.Next); next.Free && next.List == stream {
-			list.Remove(next.Size, next.Addr)
-			p.chain.Join(id)
-		}
+	if p.has(q.Next, stream) {
+		list.Remove(&p.chain, q.Next)
+		p.chain.Join(id)
 	}
-	if q.Prev != holes.None {
-		if prev := p.chain.At(q.Prev); prev.Free && prev.List == stream {
-			list.Remove(prev.Size, prev.Addr)
-			id, q = q.Prev, prev
-			p.chain.Join(id)
-		}
+	if p.has(q.Prev, stream) {
+		id = q.Prev
+		list.Remove(&p.chain, id)
+		p.chain.Join(id)
 	}
-	q.Free, q.List = true, stream
-	list.Insert(holes.Hole{Size: q.Size, Addr: q.Addr, ID: id})
+	p.insert(id, stream)
 }
 
 func (p *pool) deallocate(_ uint64, _ int64, id uint32, stream uint32) {
@@ -269,8 +275,7 @@ func (p *pool) reclaim(size int64, own uint16) {
 	flushed := false
 	kept := p.blocks[:0]
 	for _, b := range p.blocks {
-		q := p.chain.At(b.first)
-		if p.maximum-p.size >= size || !q.Free || q.List != own || q.Size != b.size {
+		if p.maximum-p.size >= size || !p.has(b.first, own) || p.chain.At(b.first).Size != b.size {
 			kept = append(kept, b)
 			continue
 		}
@@ -278,7 +283,7 @@ func (p *pool) reclaim(size int64, own uint16) {
 			p.account.Flushed()
 			flushed = true
 		}
-		list.Remove(b.size, b.addr)
+		list.Remove(&p.chain, b.first)
 		p.chain.Drop(b.first)
 		p.driver.Free(b.addr, b.size)
 		p.account.Gave(b.size)
@@ -295,7 +300,7 @@ func (p *pool) take(size int64) (id uint32, ok bool) {
 	}
 	p.account.Took(size)
 	p.size += size
-	id = p.chain.Add(addr, size)
+	id = p.chain.Append(holes.None, addr, size)
 	i := len(p.blocks)
 	for i > 0 && p.blocks[i-1].addr > addr {
 		i--
@@ -308,12 +313,12 @@ func (p *pool) take(size int64) (id uint32, ok bool) {
 
 func (p *pool) cached() (bytes, largest int64) {
 	for _, b := range p.blocks {
-		if q := p.chain.At(b.first); q.Free && q.Size == b.size {
+		if q := p.chain.At(b.first); q.Free() && q.Size == b.size {
 			bytes += b.size
 		}
 	}
 	for _, l := range p.lists {
-		largest = max(largest, l.Largest())
+		largest = max(largest, l.Largest(&p.chain))
 	}
 	return bytes, largest
 }

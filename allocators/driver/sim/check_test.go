@@ -116,17 +116,21 @@ func (d *Driver) checkShared() error {
 	s := &d.shared
 	pieces, blocks := map[uint64]uint32{}, map[uint64]bool{}
 	for addr, a := range s.live {
-		if p := s.pieces.At(a.piece); p.Free || p.Addr != addr || p.Size != int64(roundUp(uint64(a.size), smallUnit)) {
+		if p := s.pieces.At(a.piece); s.free(a.piece) || p.Addr != addr || p.Size != int64(roundUp(uint64(a.size), smallUnit)) {
 			return fmt.Errorf("allocation of %d at %x is the piece %+v", a.size, addr, *p)
 		}
 		pieces[addr], blocks[roundDown(addr, Granule)] = a.piece, true
 	}
-	for _, h := range s.holes.All(nil) {
-		p := s.pieces.At(h.ID)
-		if _, taken := pieces[p.Addr]; taken || !p.Free || p.Size != h.Size || s.born[h.ID] != h.Addr {
-			return fmt.Errorf("hole %+v is the piece %+v, born %d", h, *p, s.born[h.ID])
+	if s.live == nil {
+		return nil
+	}
+	for h := range s.bySize.All(&s.ages) {
+		id := s.piece[h]
+		p := s.pieces.At(id)
+		if _, taken := pieces[p.Addr]; taken || s.hole[id] != h || p.Size != s.ages.At(h).Size {
+			return fmt.Errorf("hole %+v is the piece %+v, which is hole %d", *s.ages.At(h), *p, s.hole[id])
 		}
-		pieces[p.Addr] = h.ID
+		pieces[p.Addr] = id
 	}
 	for block := range blocks {
 		if b, ok := d.live[block]; !ok || b.size != Granule {
@@ -135,10 +139,10 @@ func (d *Driver) checkShared() error {
 		for at, hole := block, false; at < block+Granule; {
 			id, ok := pieces[at]
 			p := s.pieces.At(id)
-			if !ok || p.Free && hole {
+			if !ok || s.free(id) && hole {
 				return fmt.Errorf("shared block %x at %x: %+v", block, at, *p)
 			}
-			at, hole = at+uint64(p.Size), p.Free
+			at, hole = at+uint64(p.Size), s.free(id)
 			delete(pieces, p.Addr)
 		}
 	}

@@ -16,9 +16,14 @@ const smallUnit = 512
 //	the pieces of a block cover it; no two neighbours are free; a hole is a free piece
 type sharedBlocks struct {
 	pieces holes.Chain
-	holes  holes.BySize // by size, then by age: Addr is the number of the change that made the hole
-	born   []uint64     // that number, by piece
-	live   map[uint64]small
+	live   map[uint64]small // nil before the first request
+
+	// The holes by size, then by age. In their own chain the address is the number of the change that made
+	// the hole.
+	ages   holes.Chain
+	bySize holes.BySize
+	hole   []uint32 // by piece: the hole that it is, holes.None if it is in use
+	piece  []uint32 // by hole
 	clock  uint64
 }
 
@@ -31,25 +36,25 @@ type small struct {
 // allocSmall serves a request of less than a granule.
 func (d *Driver) allocSmall(size int64) (uint64, error) {
 	s := &d.shared
+	if s.live == nil {
+		s.pieces, s.ages, s.live = holes.NewChain(), holes.NewChain(), map[uint64]small{}
+		s.bySize = holes.NewBySize(&s.ages)
+	}
 	n := int64(roundUp(uint64(size), smallUnit))
-	if _, ok := s.holes.AtLeast(n); !ok {
+	if s.bySize.AtLeast(&s.ages, n) == holes.None {
 		addr, err := d.allocWhole(Granule)
 		if err != nil {
 			return 0, err
 		}
-		s.put(s.pieces.Add(addr, Granule))
+		s.put(s.pieces.Append(holes.None, addr, Granule))
 	}
-	h, _ := s.holes.Take(n)
-	p := s.pieces.At(h.ID)
-	addr := p.Addr
-	p.Free = false
-	if p.Size > n {
-		s.put(s.pieces.Split(h.ID, n))
+	id := s.piece[s.bySize.AtLeast(&s.ages, n)]
+	s.take(id)
+	if s.pieces.At(id).Size > n {
+		s.put(s.pieces.Split(id, n))
 	}
-	if s.live == nil {
-		s.live = map[uint64]small{}
-	}
-	s.live[addr] = small{h.ID, size}
+	addr := s.pieces.At(id).Addr
+	s.live[addr] = small{id, size}
 	return addr, nil
 }
 
@@ -65,11 +70,11 @@ func (d *Driver) freeSmall(addr uint64, size int64) bool {
 	}
 	delete(s.live, addr)
 	id := a.piece
-	if next := s.pieces.At(id).Next; next != holes.None && s.pieces.At(next).Free {
+	if next := s.pieces.At(id).Next; s.free(next) {
 		s.take(next)
 		s.pieces.Join(id)
 	}
-	if prev := s.pieces.At(id).Prev; prev != holes.None && s.pieces.At(prev).Free {
+	if prev := s.pieces.At(id).Prev; s.free(prev) {
 		s.take(prev)
 		s.pieces.Join(prev)
 		id = prev
@@ -84,17 +89,27 @@ func (d *Driver) freeSmall(addr uint64, size int64) bool {
 	return true
 }
 
+// free reports whether a piece is a hole.
+func (s *sharedBlocks) free(id uint32) bool { return id != holes.None && s.hole[id] != holes.None }
+
 // put makes a piece a hole, the newest.
 func (s *sharedBlocks) put(id uint32) {
-	p := s.pieces.At(id)
-	p.Free = true
 	s.clock++
-	for int(id) >= len(s.born) {
-		s.born = append(s.born, 0)
+	h := s.ages.Append(holes.None, s.clock, s.pieces.At(id).Size)
+	for int(id) >= len(s.hole) {
+		s.hole = append(s.hole, holes.None)
 	}
-	s.born[id] = s.clock
-	s.holes.Insert(holes.Hole{Size: p.Size, Addr: s.clock, ID: id})
+	for int(h) >= len(s.piece) {
+		s.piece = append(s.piece, holes.None)
+	}
+	s.hole[id], s.piece[h] = h, id
+	s.bySize.Insert(&s.ages, h)
 }
 
 // take takes a piece out of the holes.
-func (s *sharedBlocks) take(id uint32) { s.holes.Remove(s.pieces.At(id).Size, s.born[id]) }
+func (s *sharedBlocks) take(id uint32) {
+	h := s.hole[id]
+	s.hole[id] = holes.None
+	s.bySize.Remove(&s.ages, h)
+	s.ages.Drop(h)
+}

@@ -1,6 +1,10 @@
-// Package holes keeps the free ranges of an address space and finds one for a request. ByAddr holds them
-// in the order of addresses, for first fit and next fit; BySize in the order of sizes, for best fit; Chain
-// links the pieces that a range is cut into, so that a piece that becomes free finds its neighbours.
+// Package holes keeps the free ranges of an address space and finds one for a request.
+//
+// Chain has the pieces that ranges are cut into, handed out or free, so that a piece that becomes free
+// finds its neighbours. The free ones of them are in a set: Lowest finds the lowest that is large enough,
+// for first fit and next fit, and BySize the smallest, for best fit.
+//
+// ByAddr is for those who know ranges by their addresses alone: it holds the free ones in their order.
 package holes
 
 const (

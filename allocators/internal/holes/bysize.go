@@ -1,220 +1,218 @@
 package holes
 
-import "math/bits"
-
-const (
-	binWords = 6
-	numBins  = binWords * 64
-
-	// runCap is how many holes of a bin lie side by side: few enough that moving them is cheap.
-	runCap = 64
+import (
+	"iter"
+	"math"
+	"math/bits"
 )
 
-// A Hole is a free range, and the number that its owner knows it by.
-type Hole struct {
-	Size int64
-	Addr uint64
-	ID   uint32
-}
+const (
+	// fineBits is how many bits of a size, below its highest one, are in the number of its bin.
+	fineBits = 4
+	numBins  = 64 << fineBits
+	binWords = numBins / 64
+)
 
-func (h *Hole) less(size int64, addr uint64) bool {
-	return h.Size < size || h.Size == size && h.Addr < addr
-}
-
-// BySize is a set of holes in the order of size, then address: the order in which best fit takes them.
-// Sizes fall into bins, eight to a power of two, that follow each other in the order of sizes; a bitmap
-// finds the next bin with a hole in it. A bin is a list of sorted runs, one as a rule, more where many
-// holes are of about the same size.
+// BySize is a set of pieces of a chain in the order of size, then address: the order in which best fit
+// takes them. Sizes fall into bins, sixteen to a power of two, which follow each other in the order of
+// sizes; a bitmap finds the next bin with a piece in it. A bin is a ring of pieces in order, closed by a
+// piece of no range, its head, whose size is larger than any: neither putting a piece into a ring nor
+// taking one out depends on what else is in it, and hardly a search goes further than the first piece.
 //
-//	bit b of used is set  ==  bin b has a hole
-//	runs of a bin are never empty, and a bin without holes has no run
+//	bit b of used is set  ==  the ring of bin b has more than its head
+//	the head of bin b is the piece base + b
 //
-// The zero value is an empty set.
+// A ring that has become long gives way to a tree (tree.go), so that a range with very many holes of about
+// the same size is no trap.
+//
+// A piece must keep its size and address while it is in the set.
 type BySize struct {
-	used [binWords]uint64
-	bins [numBins]bin
-	n    int
+	base  uint32
+	used  [binWords]uint64
+	trees int              // how many bins are trees
+	tall  [binWords]uint64 // which
 }
 
-type bin struct {
-	run  []Hole   // the first run
-	more [][]Hole // the ones after it
+// NewBySize is an empty set for pieces of a chain. A chain may have several sets, a piece is in one.
+func NewBySize(c *Chain) BySize {
+	s := BySize{base: uint32(len(c.pieces))}
+	for b := range uint32(numBins) {
+		c.pieces = append(c.pieces, Piece{Size: math.MaxInt64, a: s.base + b, b: s.base + b})
+	}
+	return s
 }
 
-// binOf grows with size: sizes below 4 KiB have a bin for each 256 bytes, larger ones eight a power of
-// two, up to 2^57 bytes.
-func binOf(size int64) int {
-	u := uint64(size) >> 8
-	if u < 16 {
-		return int(u)
-	}
-	e := bits.Len64(u) - 1 // at least 4
-	return min((e-2)*8+int(u>>(uint(e-3)&63)&7), numBins-1)
+// binOf grows with size: it is the exponent of the size as a floating-point number, and the first bits of
+// its fraction.
+func binOf(size int64) uint32 {
+	return (uint32(math.Float64bits(float64(size))>>(52-fineBits)) - 1023<<fineBits) % numBins
 }
 
-// Len is the number of holes.
-func (s *BySize) Len() int { return s.n }
-
-// place is the run of the bin and the index in it of the first hole that is not before (size, addr), the
-// end of the last run if there is none.
-func (b *bin) place(size int64, addr uint64) (r, i int) {
-	run := b.run
-	if len(b.more) > 0 {
-		low, high := 0, len(b.more) // the last run whose first hole is before
-		for low < high {
-			if mid := (low + high) / 2; b.more[mid][0].less(size, addr) {
-				low = mid + 1
-			} else {
-				high = mid
-			}
-		}
-		if r = low; r > 0 {
-			run = b.more[r-1]
-		}
-	}
-	low, high := 0, len(run)
-	for high-low > 6 {
-		if mid := int(uint(low+high) >> 1); run[mid].less(size, addr) {
-			low = mid + 1
-		} else {
-			high = mid
-		}
-	}
-	for low < high && run[low].less(size, addr) {
-		low++
-	}
-	if low == len(run) && r < len(b.more) {
-		return r + 1, 0
-	}
-	return r, low
+// before is the order of the set.
+func (p *Piece) before(q *Piece) bool {
+	return p.Size < q.Size || p.Size == q.Size && p.Addr < q.Addr
 }
 
-func (b *bin) at(r int) *[]Hole {
-	if r == 0 {
-		return &b.run
-	}
-	return &b.more[r-1]
-}
+// longRing is how many pieces of a ring may be passed before the ring becomes a tree.
+const longRing = 64
 
-// Insert adds a hole.
-func (s *BySize) Insert(h Hole) {
-	n := binOf(h.Size)
-	b := &s.bins[n]
-	s.used[n>>6] |= 1 << (n & 63)
-	s.n++
-	r, i := 0, 0
-	if len(b.run) > 0 {
-		r, i = b.place(h.Size, h.Addr)
-		if i == 0 && r > 0 { // the end of the run before is as good, and stays in order
-			r--
-			i = len(*b.at(r))
-		}
-	}
-	run := b.at(r)
-	if len(*run) == runCap {
-		const half = runCap / 2
-		up := append(make([]Hole, 0, runCap), (*run)[half:]...)
-		*run = (*run)[:half]
-		b.more = insert(b.more, r, up)
-		if run = b.at(r); i > half {
-			run, i = b.at(r+1), i-half
-		}
-	}
-	*run = insert(*run, i, h)
-}
-
-// Remove takes a hole out of the set. It does nothing if the set does not have it.
-func (s *BySize) Remove(size int64, addr uint64) {
-	n := binOf(size)
-	b := &s.bins[n]
-	r, i := b.place(size, addr)
-	if run := *b.at(r); i < len(run) && run[i].Size == size && run[i].Addr == addr {
-		s.erase(n, r, i)
-	}
-}
-
-func (s *BySize) erase(n, r, i int) {
-	b := &s.bins[n]
-	run := b.at(r)
-	*run = erase(*run, i)
-	s.n--
-	if len(*run) > 0 {
+// Insert adds a piece.
+func (s *BySize) Insert(c *Chain, id uint32) {
+	pieces := c.pieces
+	p := &pieces[id]
+	b := binOf(p.Size)
+	if s.trees > 0 && s.isTree(b) {
+		s.plant(c, b, id)
 		return
 	}
-	switch {
-	case r > 0:
-		b.more = erase(b.more, r-1)
-	case len(b.more) > 0:
-		b.run = b.more[0]
-		b.more = erase(b.more, 0)
-	default:
-		s.used[n>>6] &^= 1 << (n & 63)
+	s.used[b>>6] |= 1 << (b & 63)
+	at := s.base + b
+	after := pieces[at].b
+	for n := 0; pieces[after].before(p); n++ {
+		if n == longRing {
+			s.toTree(c, b)
+			s.plant(c, b, id)
+			return
+		}
+		at, after = after, pieces[after].b
 	}
+	p.a, p.b = at, after
+	pieces[at].b = id
+	pieces[after].a = id
 }
 
-// find is where the first hole of at least size bytes is.
-func (s *BySize) find(size int64) (n, r, i int, ok bool) {
-	n = binOf(size)
-	if b := &s.bins[n]; len(b.run) > 0 {
-		if r, i = b.place(size, 0); i < len(*b.at(r)) {
-			return n, r, i, true
+// Remove takes a piece out of the set, which must have it.
+func (s *BySize) Remove(c *Chain, id uint32) {
+	p := &c.pieces[id]
+	if s.trees > 0 {
+		if b := binOf(p.Size); s.isTree(b) {
+			s.fell(c, b, id)
+			return
 		}
 	}
-	n++
-	if n == numBins {
-		return 0, 0, 0, false
+	s.unlink(c.pieces, p)
+}
+
+// unlink takes a piece out of its ring.
+func (s *BySize) unlink(pieces []Piece, p *Piece) {
+	before, after := p.a, p.b
+	p.a = 0
+	pieces[before].b = after
+	pieces[after].a = before
+	var bit uint64
+	if before == after {
+		bit = 1
 	}
-	w := n >> 6
-	m := s.used[w] >> (n & 63) << (n & 63)
-	for m == 0 {
-		if w++; w == binWords {
-			return 0, 0, 0, false
+	b := before - s.base // the bin, if bit is set: then the head alone is left
+	s.used[b>>6%binWords] &^= bit << (b & 63)
+}
+
+// AtLeast is the first piece of at least size bytes: the smallest one that is large enough, the lowest of
+// several; None if there is none.
+func (s *BySize) AtLeast(c *Chain, size int64) uint32 {
+	pieces := c.pieces
+	b := binOf(size)
+	w := b >> 6
+	m := s.used[w] >> (b & 63) << (b & 63)
+	for {
+		for m == 0 {
+			if w++; w >= binWords {
+				return None
+			}
+			m = s.used[w]
 		}
-		m = s.used[w]
+		b = w<<6 + uint32(bits.TrailingZeros64(m))
+		head := s.base + b
+		if s.trees > 0 && s.isTree(b) {
+			if id := s.climb(c, b, size); id != None {
+				return id
+			}
+		} else {
+			id := pieces[head].b
+			for n := 0; pieces[id].Size < size; n++ {
+				if n == longRing {
+					s.toTree(c, b)
+					return s.AtLeast(c, size)
+				}
+				id = pieces[id].b
+			}
+			if id != head {
+				return id
+			}
+		}
+		m &= m - 1
 	}
-	return w<<6 + bits.TrailingZeros64(m), 0, 0, true
 }
 
-// AtLeast is the first hole of at least size bytes: the smallest one that is large enough, the lowest of
-// several.
-func (s *BySize) AtLeast(size int64) (Hole, bool) {
-	n, r, i, ok := s.find(size)
-	if !ok {
-		return Hole{}, false
+// Take removes the piece that AtLeast gives.
+func (s *BySize) Take(c *Chain, size int64) uint32 {
+	id := s.AtLeast(c, size)
+	if id != None {
+		s.Remove(c, id)
 	}
-	return (*s.bins[n].at(r))[i], true
+	return id
 }
 
-// Take removes the hole that AtLeast gives.
-func (s *BySize) Take(size int64) (Hole, bool) {
-	n, r, i, ok := s.find(size)
-	if !ok {
-		return Hole{}, false
+// Cut takes a block from the low end of the piece that AtLeast gives; what is left of that is free.
+func (s *BySize) Cut(c *Chain, size int64) uint32 {
+	id := s.AtLeast(c, size)
+	if id == None {
+		return None
 	}
-	h := (*s.bins[n].at(r))[i]
-	s.erase(n, r, i)
-	return h, true
+	s.Remove(c, id)
+	if c.At(id).Size > size {
+		s.Insert(c, c.Split(id, size))
+	}
+	return id
 }
 
-// Largest is the size of the last hole, 0 if there is none.
-func (s *BySize) Largest() int64 {
+// Put makes a piece free, and one piece of it and those beside it that are free: the number of the lowest
+// of them stays.
+func (s *BySize) Put(c *Chain, id uint32) {
+	p := c.At(id)
+	if c.At(p.Next).Free() {
+		s.Remove(c, p.Next)
+		c.Join(id)
+	}
+	if c.At(p.Prev).Free() {
+		id = p.Prev
+		s.Remove(c, id)
+		c.Join(id)
+	}
+	s.Insert(c, id)
+}
+
+// Largest is the size of the last piece, 0 if there is none.
+func (s *BySize) Largest(c *Chain) int64 {
 	for w := binWords - 1; w >= 0; w-- {
-		if s.used[w] != 0 {
-			b := &s.bins[w<<6+bits.Len64(s.used[w])-1]
-			run := *b.at(len(b.more))
-			return run[len(run)-1].Size
+		if s.used[w] == 0 {
+			continue
 		}
+		b := uint32(w<<6 + bits.Len64(s.used[w]) - 1)
+		if s.isTree(b) {
+			return s.tallest(c, b)
+		}
+		return c.pieces[c.pieces[s.base+b].a].Size
 	}
 	return 0
 }
 
-// All lists the holes in order, appended to buf.
-func (s *BySize) All(buf []Hole) []Hole {
-	for n := range s.bins {
-		buf = append(buf, s.bins[n].run...)
-		for _, run := range s.bins[n].more {
-			buf = append(buf, run...)
+// All gives the pieces in order. The set must not change on the way.
+func (s *BySize) All(c *Chain) iter.Seq[uint32] {
+	return func(yield func(uint32) bool) {
+		for b := range uint32(numBins) {
+			head := s.base + b
+			if s.isTree(b) {
+				if !s.walk(c, c.pieces[head].b, head, yield) {
+					return
+				}
+				continue
+			}
+			for id := c.pieces[head].b; id != head; id = c.pieces[id].b {
+				if !yield(id) {
+					return
+				}
+			}
 		}
 	}
-	return buf
 }

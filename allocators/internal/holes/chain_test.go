@@ -25,20 +25,20 @@ func pieces(t *testing.T, c *Chain, first uint32) (sizes []int64) {
 }
 
 func TestChain(t *testing.T) {
-	var c Chain
+	c := NewChain()
 	want := func(first uint32, sizes ...int64) {
 		t.Helper()
 		if diff := gocmp.Diff(sizes, pieces(t, &c, first)); diff != "" {
 			t.Error(diff)
 		}
 	}
-	a := c.Add(1000, 100)
+	a := c.Append(None, 1000, 100)
 	b := c.Split(a, 30)
 	d := c.Split(b, 50)
 	want(a, 30, 50, 20)
-	e := c.Append(d, 7)
+	e := c.Append(d, 1100, 7)
 	want(a, 30, 50, 20, 7)
-	other := c.Add(5000, 10)
+	other := c.Append(None, 5000, 10)
 	want(other, 10)
 	c.Join(b)
 	want(a, 30, 70, 7)
@@ -48,11 +48,18 @@ func TestChain(t *testing.T) {
 	want(a, 10, 20, 70, 7)
 	c.Drop(e)
 	want(a, 10, 20, 70)
+	low := c.SplitLow(d, 5)
+	want(a, 10, 5, 15, 70)
+	if f := c.At(low); f.Addr != 1010 || c.At(d).Addr != 1015 {
+		t.Errorf("the low part is at %d, the rest at %d", f.Addr, c.At(d).Addr)
+	}
+	c.JoinLow(d)
+	want(a, 10, 20, 70)
 	c.Join(a)
 	c.Join(a)
 	want(a, 100)
 	c.Drop(a)
-	if g := c.Add(1, 2); g != a {
+	if g := c.Append(None, 1, 2); g != a {
 		t.Errorf("the number of the piece that was dropped is not used again: %d, not %d", g, a)
 	}
 }
