@@ -55,6 +55,9 @@ func addsUp(t *testing.T, damage, file string, tr *trace.Trace) {
 				t.Errorf("%s: the parts are %d bytes, the whole %d", damage, parts, m.Allocated)
 			}
 		}
+		if err := sidesAddUp(d); err != nil {
+			t.Errorf("%s: %v", damage, err)
+		}
 		if d.PeakAllocated.Allocated < d.End.Allocated {
 			t.Errorf("%s: %d at the peak, %d at the end", damage, d.PeakAllocated.Allocated, d.End.Allocated)
 		}

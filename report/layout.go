@@ -216,16 +216,18 @@ func (d *Device) layouts(o Options, events ...int) map[int]*Layout {
 			out[event] = layoutOf(event, a)
 		}
 	}
+	if events[0] < 0 {
+		look(-1, simulate.Follow(d.Trace, d.cfg, simulate.FollowOptions{Limit: o.Limit, Memory: o.Memory, Until: -1}).End)
+		if events = events[1:]; len(events) == 0 {
+			return out
+		}
+	}
 	last := d.Trace.Events.Len() - 1
 	if events[len(events)-1] >= last && len(events) == 1 || last < 0 {
 		look(last, d.Follow.End)
 		return out
 	}
-	until := events[len(events)-1] + 1
-	if until <= 0 {
-		until = -1
-	}
-	follow := simulate.FollowOptions{Limit: o.Limit, Memory: o.Memory, Until: until, Each: func(i int, _ *trace.Event, now simulate.Now) {
+	follow := simulate.FollowOptions{Limit: o.Limit, Memory: o.Memory, Until: events[len(events)-1] + 1, Each: func(i int, _ *trace.Event, now simulate.Now) {
 		for len(events) > 0 && events[0] < i {
 			events = events[1:]
 		}
@@ -233,9 +235,6 @@ func (d *Device) layouts(o Options, events ...int) map[int]*Layout {
 			look(i, now)
 		}
 	}}
-	f := simulate.Follow(d.Trace, d.cfg, follow)
-	if until < 0 {
-		look(-1, f.End)
-	}
+	simulate.Follow(d.Trace, d.cfg, follow)
 	return out
 }

@@ -261,6 +261,8 @@ func (a *Analysis) instants(p *page, d *Device) {
 		instant("As asked", at.Event, at.Allocated, at.Holders, at.Breakdown)
 		if at.Layout != nil {
 			a.layout(p, d, "Reserved but not in use then", at.Layout, at.Reserved)
+		} else if d.Trace.Content == trace.Decisions {
+			p.line("%s: not known in the middle of a request, or where the recording does not keep to the rules of the allocator.", p.bold("Reserved but not in use then"))
 		}
 		p.line("")
 	}
