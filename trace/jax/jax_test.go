@@ -189,6 +189,21 @@ func TestXProf(t *testing.T) {
 	}
 }
 
+// Frees with negative sizes are frees.
+func TestXProfSigns(t *testing.T) {
+	const text = `{"memoryIds":["GPU_0_bfc"],"numHosts":1,"version":1,"memoryProfilePerAllocator":{"GPU_0_bfc":{"memoryProfileSnapshots":[
+{"timeOffsetPs":"1000000","aggregationStats":{"heapAllocatedBytes":"512","freeMemoryBytes":"1024"},"activityMetadata":{"memoryActivity":"ALLOCATION","requestedBytes":"500","allocationBytes":"512","address":"4096"}},
+{"timeOffsetPs":"2000000","aggregationStats":{"heapAllocatedBytes":"0","freeMemoryBytes":"1536"},"activityMetadata":{"memoryActivity":"DEALLOCATION","requestedBytes":"-500","allocationBytes":"-512","address":"4096"}}],
+"profileSummary":{"memoryCapacity":"42000000000","peakBytesUsageLifetime":"512"}}}}`
+	tr, err := read([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := &tr.Devices[0]; d.Events.Len() != 2 || d.NumBlocks != 1 || len(tr.Warnings)+len(d.Warnings) != 0 {
+		t.Errorf("%d events of %d blocks, %v %v", d.Events.Len(), d.NumBlocks, tr.Warnings, d.Warnings)
+	}
+}
+
 // The shape of a profile of a TPU: a timeline of 421 points and nothing else.
 func TestXProfTimeline(t *testing.T) {
 	var b strings.Builder

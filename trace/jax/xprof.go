@@ -311,6 +311,9 @@ func (x *xprof) activity() (activity, error) {
 		return x.dec.SkipValue()
 	})
 	a.addr = uint64(addr)
+	if a.op == trace.OpFree && a.size < 0 && a.size >= -1<<50 && a.requested <= 0 && a.requested >= -1<<50 {
+		a.size, a.requested = -a.size, -a.requested // what goes is negative to some
+	}
 	if a.size < 0 || a.requested < 0 || a.size > 1<<50 || a.requested > 1<<50 {
 		x.bad++
 		a = activity{}
