@@ -73,7 +73,7 @@ func rowsOf(k kind, parts []part) int64 {
 // sheet puts rows into columns.
 type sheet struct {
 	trace   *trace.Trace
-	file    *parquet.Writer
+	file    *parquet.GenericWriter[any]
 	columns [numColumns]*parquet.ColumnWriter // record may be missing
 	batch   [numColumns][]parquet.Value
 	rows    int // of the batch
@@ -86,7 +86,7 @@ type sheet struct {
 
 func newSheet(w io.Writer, t *trace.Trace, description []byte, several bool) *sheet {
 	s := &sheet{trace: t, nulls: make([]parquet.Value, batchRows)}
-	s.file = parquet.NewWriter(w, schema(several),
+	s.file = parquet.NewGenericWriter[any](w, schema(several),
 		parquet.Compression(&zstd.Codec{}),
 		parquet.CreatedBy("vramscope", "1.0.0", formatName),
 		parquet.KeyValueMetadata(metadataKey, string(description)),
