@@ -89,67 +89,11 @@ func Analyze(file string, t *trace.Trace, o Options) *Analysis {
 	return a
 }
 
-// peaks watches a follow for its greatest moments.
-type peaks struct {
-	from, to            int
-	allocated, reserved moment
-	raised              bool // the event before this one raised reserved to a new peak
-	failed              []OOM
-	held                *trace.Series // what the allocator had reserved by its own count, nil if that is in the events
-	dev                 *trace.Device
-	uses                *uses
-	at                  *moment // the instant that was asked for, nil if none was
-	limit               int64   // bytes that the process may reserve, negative if not known
-}
-
-type moment struct {
-	event               int
-	allocated, reserved int64
-}
-
-func (p *peaks) watch(i int, e *trace.Event, now simulate.Now) {
-	if p.held != nil {
-		now.Reserved = levelAt(p.held, e.Time)
-	}
-	if p.dev.Content != trace.Decisions {
-		now.Model = nil // it has no memory
-	}
-	if e.Op == trace.OpOOM {
-		p.fail(i, e, &now)
-	}
-	p.uses.add(i, e, &now)
-	if p.at != nil && p.at.event == i {
-		p.at.allocated, p.at.reserved = now.Allocated, now.Reserved
-	}
-	if i < p.from || i >= p.to {
-		return
-	}
-	allocated, reserved := now.Allocated, now.Reserved
-	if p.allocated.event < 0 || allocated > p.allocated.allocated {
-		p.allocated = moment{i, allocated, reserved}
-	}
-	// The peak of reserved is after the request that raised it: what a segment is taken for is not unused.
-	raised := p.reserved.event < 0 || reserved > p.reserved.reserved
-	if raised || p.raised && e.Op == trace.OpAlloc && reserved == p.reserved.reserved {
-		p.reserved = moment{i, allocated, reserved}
-	}
-	p.raised = raised && e.Op.IsSegment()
-}
-
 func analyzeDevice(t *trace.Trace, dev *trace.Device, cfg config.Config, o Options) Device {
 	if dev.Content == trace.Samples || dev.Content == trace.Instant {
 		return withoutEvents(dev)
 	}
-	p := peaks{dev: dev, held: countedBy(dev), from: o.From, to: o.To, allocated: moment{event: -1}, reserved: moment{event: -1},
-		uses: newUses(&dev.Events), limit: o.Limit}
-	if o.To <= 0 {
-		p.to = dev.Events.Len()
-	}
-	if o.At != nil {
-		p.at = &moment{event: *o.At}
-	}
-	follow := simulate.FollowOptions{Limit: o.Limit, Memory: o.Memory, Each: p.watch}
-	f := simulate.Follow(dev, cfg, follow)
+	f, p := o.watch(dev, cfg)
 	d := Device{Index: dev.Index, Trace: dev, Follow: f, cfg: cfg}
 	last := dev.Events.Len() - 1
 	end := moment{last, f.End.Allocated, f.End.Reserved}

@@ -217,7 +217,7 @@ func (d *Device) layouts(o Options, events ...int) map[int]*Layout {
 		}
 	}
 	if events[0] < 0 {
-		look(-1, simulate.Follow(d.Trace, d.cfg, simulate.FollowOptions{Limit: o.Limit, Memory: o.Memory, Until: -1}).End)
+		look(-1, simulate.Follow(d.Follow.Requests.Device, d.cfg, simulate.FollowOptions{Limit: o.Limit, Memory: o.Memory, Until: -1}).End)
 		if events = events[1:]; len(events) == 0 {
 			return out
 		}
@@ -235,6 +235,6 @@ func (d *Device) layouts(o Options, events ...int) map[int]*Layout {
 			look(i, now)
 		}
 	}}
-	simulate.Follow(d.Trace, d.cfg, follow)
+	simulate.Follow(d.Follow.Requests.Device, d.cfg, follow)
 	return out
 }
