@@ -14,7 +14,6 @@ type bar struct {
 	begin time.Time
 	bar   *progressbar.ProgressBar
 	off   bool
-	sizes bool // what is counted are bytes
 }
 
 func newBar(w io.Writer, quiet bool, what string) *bar {
@@ -28,7 +27,7 @@ func (b *bar) show(done, total int) {
 	}
 	if b.bar == nil {
 		b.bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(b.w), progressbar.OptionSetDescription(b.what),
-			progressbar.OptionSetWidth(30), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionShowBytes(b.sizes))
+			progressbar.OptionSetWidth(30), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
 	}
 	b.bar.ChangeMax(total)
 	_ = b.bar.Set(done)
@@ -36,7 +35,6 @@ func (b *bar) show(done, total int) {
 
 // bytes draws the bar of reading a file, of which the size may not be known.
 func (b *bar) bytes(read, total int64) {
-	b.sizes = true
 	if total <= 0 {
 		total = -1 // then the bar only shows that something happens
 	}
