@@ -166,7 +166,7 @@ func isDataSet(file string) bool {
 		return false
 	}
 	st, err := os.Stat(file)
-	return strings.HasSuffix(file, "/") || err == nil && st.IsDir()
+	return os.IsPathSeparator(file[len(file)-1]) || err == nil && st.IsDir()
 }
 
 func keysOf(texts []string) ([]parquet.Key, error) {
