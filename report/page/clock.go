@@ -30,26 +30,54 @@ func hasTimes(t *trace.Trace, dev *trace.Device) bool {
 	return t.Source.Clock != trace.ClockNone && n > 0 && dev.Events.At(0).Time != 0 && dev.Events.At(n-1).Time > dev.Events.At(0).Time
 }
 
-// mostStride is how many events there are at most between two whose times are told.
-const mostStride = 64
+// clocks are those of a page. They are packed while the rest is made.
+type clocks struct {
+	list []*clock // by device, nil for one without times
+	all  chan *packing
+}
 
-// packClocks packs the times of as many events as there is room for: of every event, or every second, or fourth.
-func packClocks(clocks []*clock, room int) (*packing, int) {
-	for stride := 1; ; stride *= 2 {
-		p := newPacking()
-		for _, c := range clocks {
-			var ticks []uint64
-			last := c.start
-			for i := 0; i < c.events.Len(); i += stride {
-				t := c.events.At(i).Time
-				ticks = append(ticks, zigzag(int64(t-last)/c.tick))
-				last = t
-			}
-			add(p, c.prefix+"time", ticks)
-		}
-		p.done()
-		if p.size() <= room || stride == mostStride {
-			return p, stride
+func packClocks(t *trace.Trace, devices []*trace.Device) *clocks {
+	c := &clocks{list: make([]*clock, len(devices)), all: make(chan *packing, 1)}
+	for i, dev := range devices {
+		if hasTimes(t, dev) {
+			c.list[i] = newClock(dev, prefixOf(i))
 		}
 	}
+	go func() { c.all <- c.pack(1) }()
+	return c
+}
+
+// pack packs the times of one event in so many.
+func (c *clocks) pack(stride int) *packing {
+	p := newPacking()
+	for _, c := range c.list {
+		if c == nil {
+			continue
+		}
+		ticks := make([]uint64, 0, c.events.Len()/stride+1)
+		last := c.start
+		for i := 0; i < c.events.Len(); i += stride {
+			t := c.events.At(i).Time
+			ticks = append(ticks, zigzag(int64(t-last)/c.tick))
+			last = t
+		}
+		add(p, c.prefix+"time", ticks)
+	}
+	p.done()
+	return p
+}
+
+// mostStride is how many events there are at most from one whose time is told to the next.
+const mostStride = 64
+
+// into gives the times of as many events as there is room for: of every event, or every second, or fourth.
+func (c *clocks) into(room int) (p *packing, stride int) {
+	p, stride = <-c.all, 1
+	for p.size() > room && stride < mostStride {
+		for twice := stride; stride < mostStride && (stride == twice || p.size()*twice/stride > room); {
+			stride *= 2
+		}
+		p = c.pack(stride)
+	}
+	return p, stride
 }

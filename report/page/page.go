@@ -31,24 +31,24 @@ func Write(w io.Writer, a *report.Analysis, o Options) error {
 	packed := newPacking()
 	meta := metaJSON{Schema: "vramscope/page/v1", Version: o.Version, Devices: []deviceJSON{}}
 	codes := newCodes(a.Trace.Stacks)
-	var clocks []*clock
+	devices := make([]*trace.Device, len(a.Devices))
 	for i := range a.Devices {
-		d := &a.Devices[i]
+		devices[i] = a.Devices[i].Trace
+	}
+	clocks := packClocks(a.Trace, devices)
+	blocks := 0
+	for i := range a.Devices {
 		m := device(packed, codes, a, i)
-		if m.Times {
-			clocks = append(clocks, newClock(d.Trace, strconv.Itoa(i)+"/"))
-			m.Tick = clocks[len(clocks)-1].tick
+		if c := clocks.list[i]; c != nil {
+			m.Times, m.Tick = true, c.tick
 		}
+		blocks += m.Blocks
 		meta.Devices = append(meta.Devices, m)
 	}
 	packed.begin()
 	codes.pack(packed)
 	packed.done()
-	blocks := 0
-	for i := range meta.Devices {
-		blocks += meta.Devices[i].Blocks
-	}
-	times, stride := packClocks(clocks, room(blocks)-packed.size())
+	times, stride := clocks.into(room(blocks) - packed.size())
 	for i := range meta.Devices {
 		meta.Devices[i].Stride = stride
 	}
@@ -143,10 +143,12 @@ type seriesJSON struct {
 	Unit string `json:"unit"`
 }
 
+// prefixOf begins the names of the columns of a device.
+func prefixOf(i int) string { return strconv.Itoa(i) + "/" }
+
 // device adds the columns of a device, and says what they are.
 func device(packed *packing, codes *codes, a *report.Analysis, i int) deviceJSON {
-	key := strconv.Itoa(i)
-	prefix := key + "/"
+	key, prefix := strconv.Itoa(i), prefixOf(i)
 	d := &a.Devices[i]
 	dev := d.Trace
 	packed.begin()
@@ -161,7 +163,7 @@ func device(packed *packing, codes *codes, a *report.Analysis, i int) deviceJSON
 	m := deviceJSON{
 		Key: key, Index: d.Index, Title: title(d), Content: contents[dev.Content], States: b.states, Blocks: len(b.all), Old: b.old, Waiting: b.waiting, Waits: b.waits, Frees: b.frees, Completed: b.completions,
 		Unit: unit, Addresses: len(b.addrs) > 1 || len(b.addrs) == 1 && b.addrs[0] != 0, Extents: len(list) > 0,
-		Rounded: dev.Rounded, Times: hasTimes(a.Trace, dev), Tick: 1, Stride: 1,
+		Rounded: dev.Rounded, Tick: 1, Stride: 1,
 		Streams: []string{}, Pools: []string{}, Roles: []string{}, Phases: []string{}, StepSource: d.Steps.Source,
 	}
 	m.Moments = moments(d)

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/vramscope/vramscope/report"
@@ -178,52 +179,22 @@ func (b *blocks) describe(d *report.Device, codes *codes) {
 
 // places numbers the addresses.
 func (b *blocks) places() {
-	b.addrs = make([]uint64, len(b.all))
-	for i, x := range b.all {
-		b.addrs[i] = x.Addr
+	type place struct {
+		addr  uint64
+		block uint32
 	}
-	slices.Sort(b.addrs)
-	b.addrs = slices.Clip(slices.Compact(b.addrs))
+	list := make([]place, len(b.all))
+	for i, x := range b.all {
+		list[i] = place{x.Addr, uint32(i)}
+	}
+	slices.SortFunc(list, func(x, y place) int { return cmp.Compare(x.addr, y.addr) })
 	b.addr = make([]uint32, len(b.all))
-	t := newAddrTable(b.addrs)
-	for i, x := range b.all {
-		b.addr[i] = t.index(x.Addr)
-	}
-}
-
-// addrTable finds the number of an address. A map takes three times as long for a million of them.
-type addrTable struct {
-	addrs []uint64
-	slots []uint32 // number + 1, 0 for none
-}
-
-func newAddrTable(addrs []uint64) *addrTable {
-	size := 16
-	for size < 2*len(addrs) {
-		size *= 2
-	}
-	t := &addrTable{addrs, make([]uint32, size)}
-	for i, a := range addrs {
-		at := t.slot(a)
-		for t.slots[at] != 0 {
-			at = (at + 1) % size
+	for i, x := range list {
+		if i == 0 || x.addr != list[i-1].addr {
+			b.addrs = append(b.addrs, x.addr)
 		}
-		t.slots[at] = uint32(i) + 1
+		b.addr[x.block] = uint32(len(b.addrs) - 1)
 	}
-	return t
-}
-
-func (t *addrTable) slot(addr uint64) int {
-	return int(addr * 0x9e3779b97f4a7c15 >> 24 & uint64(len(t.slots)-1))
-}
-
-// index is the number of an address, which is one of the table.
-func (t *addrTable) index(addr uint64) uint32 {
-	at := t.slot(addr)
-	for t.slots[at] != 0 && t.addrs[t.slots[at]-1] != addr {
-		at = (at + 1) % len(t.slots)
-	}
-	return max(t.slots[at], 1) - 1
 }
 
 // pack adds the columns of the blocks.

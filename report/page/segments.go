@@ -30,9 +30,14 @@ const (
 type extents struct {
 	done []extent
 	open []extent // in the order of addresses
+	work int      // extents that were moved to keep the order
 }
 
-// extentsOf goes through a recording.
+// patience is how many extents may be moved. No device has so many segments that it does not do; a file that somebody
+// made may.
+const patience = 1 << 27
+
+// extentsOf goes through a recording. It gives none where there are more than a page can show.
 func extentsOf(d *report.Device) []extent {
 	x := &extents{}
 	dev := d.Trace
@@ -54,6 +59,9 @@ func extentsOf(d *report.Device) []extent {
 		x.told(b.Addr, b.Pool)
 	}
 	for i, e := range dev.Events.All() {
+		if x.work > patience {
+			return nil
+		}
 		switch e.Op {
 		case trace.OpSegmentAlloc, trace.OpSegmentMap:
 			n := extent{addr: e.Addr, size: e.Size, from: i + 1, pool: poolOf(e.Pool), stream: uint32(e.Stream)}
@@ -107,7 +115,9 @@ func (x *extents) after(addr uint64) int {
 
 func (x *extents) add(e extent) {
 	if e.size > 0 {
-		x.open = slices.Insert(x.open, x.after(e.addr), e)
+		i := x.after(e.addr)
+		x.work += len(x.open) - i
+		x.open = slices.Insert(x.open, i, e)
 	}
 }
 
@@ -143,6 +153,7 @@ func (x *extents) cut(addr uint64, size int64, state int) {
 		e.to = state
 		x.done = append(x.done, e)
 	}
+	x.work += len(x.open) - i
 	x.open = slices.Replace(x.open, i, j, rest...)
 }
 
