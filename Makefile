@@ -6,15 +6,17 @@ SHELL := bash
 
 GO         ?= go
 VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-BUILDFLAGS ?= -trimpath
+# minimal is of gonum.org/v1/plot: it leaves out the kinds of files that nobody asks for, PDF, EPS and TeX.
+BUILDFLAGS ?= -trimpath -tags minimal
 LDFLAGS    := -s -w -X github.com/vramscope/vramscope/internal/cli.version=$(VERSION)
 PKG        ?= ./...
 BENCH      ?= .
 COUNT      ?= 6
 FUZZTIME   ?= 10s
 PLATFORMS  ?= linux/amd64 linux/arm64 darwin/arm64 windows/amd64
+CHROMIUM   ?= chromium
 
-.PHONY: build install test short lint bench bench-compare fuzz fidelity cover cross modules clean help
+.PHONY: build install test short lint bench bench-compare fuzz fidelity cover cross modules screenshots clean help
 
 build: ## bin/vramscope: one static binary without cgo
 	CGO_ENABLED=0 $(GO) build $(BUILDFLAGS) -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/vramscope ./cmd/vramscope
@@ -62,6 +64,16 @@ modules: ## vet and test the modules that are apart because their dependencies a
 	  echo "$$(dirname $$m)"; \
 	  (cd $$(dirname $$m) && $(GO) vet ./... && $(GO) test ./...); \
 	done
+
+screenshots: build ## the pictures of the documentation, into docs/images; that of the page needs chromium
+	@mkdir -p docs/images
+	for p in timeline fragmentation map sizes; do \
+	  bin/vramscope report testdata/gpt_oom.pickle.zst --plot $$p -o docs/images/$$p.png; \
+	done
+	bin/vramscope report testdata/gpt_oom.pickle.zst --limit 12GiB --plot allocators -o docs/images/allocators.png
+	bin/vramscope report testdata/gpt_oom.pickle.zst -o bin/page.html
+	$(CHROMIUM) --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1160,820 --virtual-time-budget=5000 \
+	  --screenshot=docs/images/page.png file://$(CURDIR)/bin/page.html
 
 clean: ## what the targets above made
 	rm -rf bin

@@ -48,15 +48,20 @@ const widestName = 230 // points
 
 // GlyphBoxes implements plot.GlyphBoxer: it asks for room for the names at the left and the figures at the right.
 func (b runBars) GlyphBoxes(*plot.Plot) []plot.GlyphBox {
-	s := bold(letters(textSize, ink))
-	figures := vg.Length(0)
-	for i := range b.r.Runs {
-		figures = max(figures, s.Width(report.Bytes(b.r.Runs[i].Stats.Reserved.Peak)))
-	}
+	figures := b.figures()
 	return []plot.GlyphBox{
 		{X: 0, Y: 0.5, Rectangle: box(-b.names()-endingGap, 0, b.names()+endingGap, 0)},
 		{X: 1, Y: 0.5, Rectangle: box(0, 0, figures+endingGap, 0)},
 	}
+}
+
+// figures is how wide the widest figure is.
+func (b runBars) figures() vg.Length {
+	w := vg.Length(0)
+	for i := range b.r.Runs {
+		w = max(w, bold(letters(textSize, ink)).Width(report.Bytes(b.r.Runs[i].Stats.Reserved.Peak)))
+	}
+	return w
 }
 
 // names is how wide the widest name is.
@@ -94,7 +99,7 @@ func (b runBars) why() []string {
 	var out []string
 	for i := range b.r.Runs {
 		if run := &b.r.Runs[i]; fails(run) && len(out) < most {
-			out = append(out, fmt.Sprintf("%s does not finish: %s", b.r.Label(*run), strings.TrimPrefix(b.r.Finishes(*run), "no: ")))
+			out = append(out, fmt.Sprintf("does not finish: %s, %s", b.r.Label(*run), strings.TrimPrefix(b.r.Finishes(*run), "no: ")))
 		}
 	}
 	return out
@@ -161,5 +166,7 @@ func (b runBars) lines(c draw.Canvas, x func(float64) vg.Length) {
 	at = x(float64(b.r.Recorded))
 	c.StrokeLine2(stroke(vermilion, 1.5, 6, 2.5), at, c.Min.Y, at, c.Max.Y)
 	s = aligned(letters(textSize, vermilion), draw.XLeft, draw.YTop)
-	c.FillText(s, vg.Point{X: at + 4, Y: c.Max.Y}, right)
+	from := min(at+4, c.Max.X+b.figures()+endingGap-s.Width(right))
+	plaque(c, box(from-1, c.Max.Y-14, s.Width(right)+2, 14))
+	c.FillText(s, vg.Point{X: from, Y: c.Max.Y}, right)
 }

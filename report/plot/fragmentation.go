@@ -43,7 +43,7 @@ func Fragmentation(a *report.Analysis, d *report.Device, o report.Options, by By
 		return nil, fmt.Errorf("the file does not show what the allocator held and did not use%s", instead(a))
 	}
 	if len(d.Uses) == 0 || d.Trace.Events.Len() == 0 {
-		return nil, errors.New("there are no events to draw over time")
+		return nil, fmt.Errorf("the file has no events that could be drawn over time%s", instead(a))
 	}
 	x := axisOf(a, d.Trace, o, by)
 	all := parts()

@@ -88,10 +88,12 @@ func (pic *Picture) notes(c draw.Canvas) vg.Length {
 	return line*vg.Length(len(lines)) + 4
 }
 
-// sentence makes one of a note that others write in lists.
+// sentence makes one of a note that others write in lists. The name of a setting stays as it is.
 func sentence(s string) string {
-	r, n := utf8.DecodeRuneInString(s)
-	s = string(unicode.ToUpper(r)) + s[n:]
+	if first, _, _ := strings.Cut(s, " "); !strings.ContainsAny(first, "_:") {
+		r, n := utf8.DecodeRuneInString(s)
+		s = string(unicode.ToUpper(r)) + s[n:]
+	}
 	if !strings.HasSuffix(s, ".") {
 		s += "."
 	}

@@ -127,7 +127,7 @@ func total(what string, list []report.SizeRange, more string) string {
 	if blocks == 0 {
 		return what + ": 0 bytes"
 	}
-	return fmt.Sprintf("%s: %s in %s blocks%s", what, report.Bytes(bytes), report.Count(blocks), more)
+	return fmt.Sprintf("%s: %s in %s%s", what, report.Bytes(bytes), countOf(blocks, "block"), more)
 }
 
 func log2(n int64) int { return bits.Len64(uint64(n)) - 1 }

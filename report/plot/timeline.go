@@ -1,7 +1,6 @@
 package plot
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -147,7 +146,7 @@ func Timeline(a *report.Analysis, d *report.Device, o report.Options, by By) (*P
 		return sampled(a, d)
 	}
 	if d.Trace.Events.Len() == 0 {
-		return nil, errors.New("there are no events to draw over time")
+		return nil, fmt.Errorf("the file has no events that could be drawn over time%s", instead(a))
 	}
 	x := axisOf(a, d.Trace, o, by)
 	p := newPlot()
