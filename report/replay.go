@@ -22,11 +22,12 @@ type Setting struct {
 
 // ReplayOptions say what to replay under.
 type ReplayOptions struct {
-	Models        []string  // names of allocators; none: PyTorch's
-	Settings      []Setting // for PyTorch's; none: the recording's own
-	Limit         int64     // bytes the process may reserve, negative for no limit
-	Memory        int64     // bytes the device can give, 0 for no limit
-	RecordedLimit int64     // bytes the process could reserve when it was recorded, negative if not known
+	Models        []string    // names of allocators; none: PyTorch's
+	Settings      []Setting   // for PyTorch's; none: the recording's own
+	Limit         int64       // bytes the process may reserve, negative for no limit
+	Memory        int64       // bytes the device can give, 0 for no limit
+	RecordedLimit int64       // bytes the process could reserve when it was recorded, negative if not known
+	Device        *RealDevice // to replay over; nil for simulated ones
 	EditOptions
 }
 
@@ -43,6 +44,7 @@ type Replays struct {
 	Source   trace.Source
 	Content  trace.Content
 	Runs     []ReplayRun
+	On       *RealDevice      // nil for simulated ones
 	Edited   *simulate.Edited // nil if nothing was to be changed
 	Steps    simulate.StepList
 	Stacks   *trace.Stacks // of the leaks that Edited knows of
@@ -89,7 +91,10 @@ func Replay(file string, t *trace.Trace, d *trace.Device, o ReplayOptions) (*Rep
 		}
 		for _, s := range under {
 			w := simulate.WhatIf{Model: name, Config: s.Config, Limit: o.Limit, Memory: o.Memory}
-			x := ReplayRun{Allocator: name, Setting: s, Prediction: requests.Predict(around, w)}
+			x := ReplayRun{Allocator: name, Setting: s}
+			if x.Prediction, err = o.replay(requests, around, w); err != nil {
+				return nil, err
+			}
 			if r.Edited != nil {
 				run := f.Requests.Once(around, w)
 				x.Unedited = &run
@@ -97,6 +102,7 @@ func Replay(file string, t *trace.Trace, d *trace.Device, o ReplayOptions) (*Rep
 			r.Runs = append(r.Runs, x)
 		}
 	}
+	r.On = o.Device
 	return r, nil
 }
 
@@ -105,6 +111,7 @@ type replayJSON struct {
 	File        string     `json:"file"`
 	Device      int        `json:"device"`
 	Events      int        `json:"events"`
+	Driver      string     `json:"driver"` // sim or cuda
 	Recorded    *int64     `json:"recorded_peak_reserved_bytes"`
 	Exact       *bool      `json:"recording_reproduced"`
 	Assumptions []string   `json:"assumptions"`
@@ -115,13 +122,16 @@ type replayJSON struct {
 
 // WriteJSON renders replays for programs, schema vramscope/replay/v1.
 func (r *Replays) WriteJSON(w io.Writer) error {
-	out := replayJSON{Schema: "vramscope/replay/v1", File: r.File, Device: r.Device, Events: r.Events, Recorded: atLeast(r.Recorded, 0),
+	out := replayJSON{Schema: "vramscope/replay/v1", File: r.File, Device: r.Device, Events: r.Events, Driver: "sim", Recorded: atLeast(r.Recorded, 0),
 		Assumptions: append([]string{}, r.Follow.Score.Assumed...), Runs: []runJSON{}}
 	if r.Content == trace.Decisions {
 		exact := r.Follow.Score.Exact()
 		out.Exact = &exact
 	} else {
 		out.Assumptions = append(out.Assumptions, r.lower()...)
+	}
+	if r.On != nil {
+		out.Driver = "cuda"
 	}
 	out.Edits = r.editsJSON()
 	if r.Steps.Source != "" {
@@ -205,6 +215,10 @@ func rightAligned(from, to int) []table.ColumnConfig {
 // Under says in how much memory the requests were replayed.
 func (r *Replays) Under() string {
 	switch {
+	case r.On != nil && r.Limit >= 0:
+		return fmt.Sprintf("Replayed on %s, in %s of its memory, %s of it allowed to the process.", r.On.Name, Bytes(r.On.Memory), Bytes(r.Limit))
+	case r.On != nil:
+		return fmt.Sprintf("Replayed on %s, in %s of its memory.", r.On.Name, Bytes(r.On.Memory))
 	case r.Limit >= 0 && r.Memory > 0:
 		return fmt.Sprintf("Replayed in %s of device memory, %s of it allowed to the process.", Bytes(r.Memory), Bytes(r.Limit))
 	case r.Limit >= 0:

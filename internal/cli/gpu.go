@@ -149,13 +149,13 @@ What was taken is given back in the end, also after an interruption or when memo
 			}
 			x := &gpuReplay{env: e, quiet: out.quiet, file: args[0], recorded: recorded, device: device, limit: room.before(), conf: text, options: o}
 			r, code, err := x.run()
-			if r == nil {
+			if err != nil {
 				return err
 			}
-			if e := out.result(e.stdout, r, 0); e != nil {
-				return e
+			if err := out.result(e.stdout, r, 0); err != nil {
+				return err
 			}
-			return errors.Join(err, code)
+			return code
 		},
 	}
 	out.flags(c)
@@ -237,7 +237,7 @@ func (x *gpuReplay) run() (r *report.GPUReplay, code, err error) {
 	err = errors.Join(err, closeAll())
 	code = stop()
 	bar.clear()
-	if res == nil {
+	if err != nil {
 		return nil, nil, err
 	}
 	r = &report.GPUReplay{File: x.label(x.file), Events: d.Events.Len(), Limit: x.options.Limit, Result: res, Notes: follow.Score.Assumed}
@@ -247,7 +247,7 @@ func (x *gpuReplay) run() (r *report.GPUReplay, code, err error) {
 	if follow.Truncated {
 		r.Notes = append(r.Notes, "the recording begins in the middle of a run: blocks older than it were asked for first")
 	}
-	return r, code, err
+	return r, code, nil
 }
 
 // untilSignal gives a context that ends at the first signal to end. A second one ends the program. stop gives the exit

@@ -52,9 +52,11 @@ Steps are found from annotations, or from the pattern of the events; --step name
 			if list {
 				return out.write(e.stdout, func(w io.Writer) error { return report.WriteModels(w, simulate.Models()) })
 			}
-			if driver != "sim" {
-				return usageError{fmt.Errorf("--driver %s: there is sim", driver)}
+			on, err := newReplayDevice(driver, room.memory.or(0))
+			if err != nil {
+				return err
 			}
+			defer on.close()
 			specs, err := parseConfs(confs)
 			if err != nil {
 				return err
@@ -78,8 +80,12 @@ Steps are found from annotations, or from the pattern of the events; --step name
 			r, err := report.Replay(e.label(args[0]), t, d, report.ReplayOptions{
 				Models:   models,
 				Settings: specs, Limit: room.limit.or(-1), Memory: room.memory.or(0), RecordedLimit: room.before(),
+				Device:      on.device,
 				EditOptions: edit,
 			})
+			if on.failed(err) {
+				return on.error(err)
+			}
 			if err != nil {
 				return usageError{fmt.Errorf("%s: %w", args[0], err)}
 			}
@@ -95,7 +101,7 @@ Steps are found from annotations, or from the pattern of the events; --step name
 	f.Var(newDevice(&device), "device", "this device, not the first that has events")
 	f.StringArrayVar(&edits, "edit", nil, "change the requests first, see above (repeatable)")
 	f.StringVar(&step, "step", "", "annotations whose names match this regular expression are the steps")
-	f.StringVar(&driver, "driver", "sim", "sim: a simulated device")
+	f.StringVar(&driver, "driver", "sim", "sim: a simulated device; cuda: a real one, the first that is here")
 	return c
 }
 

@@ -1,5 +1,5 @@
 // Package cudatest makes a driver of CUDA that needs no GPU, for tests of what talks to one: a shared library
-// that keeps books, compiled from testdata/libcuda.c where there is a C compiler.
+// that keeps books, compiled from testdata/libcuda.c where there is a C compiler. So it does for NVML.
 package cudatest
 
 import (
@@ -14,12 +14,28 @@ import (
 )
 
 //go:embed testdata/libcuda.c
-var source []byte
+var cudaSource []byte
+
+//go:embed testdata/libnvml.c
+var nvmlSource []byte
 
 // Library gives the path of a library with books of its own; options are those of the compiler, such as
-// -DWITHOUT_POOLS. The test skips where there is no compiler. What was compiled is kept in the user's cache,
-// under a name that says what it is of.
+// -DWITHOUT_POOLS. The test skips where there is no compiler.
 func Library(t testing.TB, options ...string) string {
+	t.Helper()
+	return compile(t, cudaSource, options...)
+}
+
+// NVML gives the path of a library that stands for NVIDIA's management library. The test skips where there is no
+// compiler.
+func NVML(t testing.TB) string {
+	t.Helper()
+	return compile(t, nvmlSource)
+}
+
+// compile makes a library of its own for a test. What was compiled is kept in the user's cache, under a name that
+// says what it is of.
+func compile(t testing.TB, source []byte, options ...string) string {
 	t.Helper()
 	cc := compiler()
 	if cc == "" {

@@ -74,7 +74,7 @@ func read(lib nvml.Interface, d nvml.Device, second bool, names map[uint32]strin
 			out.Used, out.Free, out.Total = int64(m.Used), int64(m.Free), int64(m.Total)
 		}
 	}
-	if r != nvml.SUCCESS {
+	if r == nvml.ERROR_NOT_SUPPORTED || r == nvml.ERROR_FUNCTION_NOT_FOUND {
 		var m nvml.Memory
 		if m, r = d.GetMemoryInfo(); r == nvml.SUCCESS {
 			out.Used, out.Free, out.Total = int64(m.Used), int64(m.Free), int64(m.Total)

@@ -89,8 +89,9 @@ func (p *pooled) Malloc(r allocators.Request) error {
 		p.err = err
 		return err
 	}
-	if err := p.model.Malloc(r); err != nil {
-		p.trim() // as the model did, before it gave up
+	refused := p.model.Malloc(r) != nil
+	if refused && len(p.pools) > 1 {
+		p.trim() // as the model did before it gave up; one pool alone would not know that this is too much
 		return p.refuse(r.Size)
 	}
 	for int(r.Block) >= len(p.blocks) {
@@ -98,13 +99,29 @@ func (p *pooled) Malloc(r allocators.Request) error {
 	}
 	p.blocks[r.Block] = pooledBlock{size: r.Size, pool: pool, stream: s}
 	addr, _, _ := p.model.Block(r.Block)
-	err = p.ask(cuda.Op{Kind: cuda.PoolAlloc, Size: r.Size, Stream: s, Handle: pool.handle, Flags: cuda.LookPool},
-		p.says(said{block: r.Block, size: r.Size, addr: addr}))
-	if err != nil && p.denied {
-		p.model.Free(r.Block, false)
-		p.blocks[r.Block].size = 0
+	x := p.says(said{block: r.Block, size: r.Size, addr: addr})
+	x.beyond = refused
+	err = p.ask(cuda.Op{Kind: cuda.PoolAlloc, Size: r.Size, Stream: s, Handle: pool.handle, Flags: cuda.LookPool}, x)
+	if refused {
+		p.flush()
+		err = p.oom(r.Size)
+	}
+	if err != nil {
+		p.undo(r.Block, refused)
 	}
 	return err
+}
+
+// undo forgets a block that was not to be had; one that the device did give, although the model had refused it, goes
+// back.
+func (p *pooled) undo(block uint32, refused bool) {
+	b := &p.blocks[block]
+	if !refused {
+		p.model.Free(block, false)
+	} else if p.ready() == nil {
+		p.push(cuda.Op{Kind: cuda.PoolFree, Slot: block, Stream: b.stream, Handle: b.pool.handle, Flags: cuda.InSlot}, said{held: -1, used: -1})
+	}
+	b.size = 0
 }
 
 // says adds what the model holds.

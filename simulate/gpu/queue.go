@@ -32,12 +32,13 @@ type server interface {
 
 // said is what the simulation says of a call, and what the call is for.
 type said struct {
-	event int
-	block uint32
-	size  int64  // of the request, 0 for calls that are none
-	addr  uint64 // where the block comes to lie
-	held  int64  // bytes held after the call, -1 if nothing is said
-	used  int64  // bytes used, of a pool, likewise
+	event  int
+	block  uint32
+	size   int64  // of the request, 0 for calls that are none
+	addr   uint64 // where the block comes to lie
+	held   int64  // bytes held after the call, -1 if nothing is said
+	used   int64  // bytes used, of a pool, likewise
+	beyond bool   // the bound refuses it
 }
 
 // queue is the calls that are yet to be made.
@@ -130,13 +131,18 @@ func (q *queue) ask(op cuda.Op, s said) error {
 // refuse is the error of a request that the bound refuses.
 func (q *queue) refuse(size int64) error {
 	q.flush()
-	q.res.Beyond++
 	q.stats.OOMs++
 	err := q.oom(size)
-	if q.beyond == nil {
-		q.beyond = &simulate.FailedRequest{Event: q.event, OOM: *err}
-	}
+	q.isBeyond(q.event, err)
 	return err
+}
+
+// isBeyond counts a request that the bound refuses.
+func (q *queue) isBeyond(event int, err *allocators.OOM) {
+	q.res.Beyond++
+	if q.beyond == nil {
+		q.beyond = &simulate.FailedRequest{Event: event, OOM: *err}
+	}
 }
 
 func (q *queue) oom(size int64) *allocators.OOM {
@@ -199,9 +205,13 @@ func (q *queue) fail(op *cuda.Op, s *said) {
 		q.err = q.dev.Err(op)
 		return
 	}
-	q.res.Refused++
 	q.stats.OOMs++
-	q.part(s.event, act("is refused", s.size), act("takes", s.size))
+	if s.beyond {
+		q.isBeyond(s.event, q.oom(s.size))
+	} else {
+		q.res.Refused++
+		q.part(s.event, act("is refused", s.size), act("takes", s.size))
+	}
 	if s.block == q.spare {
 		q.denied = true
 		return
