@@ -23,12 +23,13 @@ const binBits = 6
 func (t *Timings) add(ops []Op) {
 	for i := range ops {
 		if op := &ops[i]; op.Result != NotMade && op.Kind < kinds {
-			t[op.Kind].add(time.Duration(op.Nanos), op.Result != 0)
+			t[op.Kind].Add(time.Duration(op.Nanos), op.Result != 0)
 		}
 	}
 }
 
-func (t *Timing) add(d time.Duration, failed bool) {
+// Add counts a call.
+func (t *Timing) Add(d time.Duration, failed bool) {
 	t.Calls++
 	if failed {
 		t.Failed++
