@@ -102,7 +102,7 @@ func vacant(home string) error {
 	case err != nil:
 		return err
 	}
-	return fmt.Errorf("%s: %w and is not empty: remove it, or give the trace another name", home, fs.ErrExist)
+	return fmt.Errorf("%s: %w: remove it, or give the recording another name", home, fs.ErrExist)
 }
 
 // makeFolders makes a folder and those above it that are not there, and tells which it made.

@@ -302,6 +302,9 @@ func TestColumnsThatCannotBe(t *testing.T) {
 	type lists struct {
 		Time []int64 `parquet:"time_ns"`
 	}
+	type nsys struct {
+		PID int64 `parquet:"globalPid"`
+	}
 	type nothing struct {
 		A int64 `parquet:"a"`
 	}
@@ -309,6 +312,7 @@ func TestColumnsThatCannotBe(t *testing.T) {
 		"few": rewritten(t, []few{{"event", 1}}, said), "texts": rewritten(t, []wrong{{Time: "1"}}, said),
 		"numbers with points": rewritten(t, []floating{{Time: 1}}, said), "lists": rewritten(t, []lists{{[]int64{1, 2}}}, said),
 		"other": rewritten(t, []nothing{{1}}, said), "another program's": rewritten(t, []nothing{{1}}, ""),
+		"a table": rewritten(t, []nsys{{1}}, ""),
 		"no rows": rewritten(t, []nothing{}, ""),
 	} {
 		_, err := read(data)

@@ -41,7 +41,13 @@ func Read(in io.ReaderAt, size int64) (*trace.Trace, error) {
 
 // foreign is the answer to a file of another program.
 func foreign(f *tables.File) error {
-	names := slices.Sorted(maps.Keys(f.Kinds()))
+	kinds := f.Kinds()
+	for _, column := range []string{"globalPid", "globalTid"} {
+		if _, ok := kinds[column]; ok {
+			return &trace.SyntaxError{Offset: -1, Err: trace.ErrUnrecognized, Msg: "is one table of an export of Nsight Systems; give the folder that it is in"}
+		}
+	}
+	names := slices.Sorted(maps.Keys(kinds))
 	const shown = 6
 	what := "without columns of its own"
 	if n := len(names); n > 0 {
@@ -55,7 +61,7 @@ func foreign(f *tables.File) error {
 		what = what[:200] + "…"
 	}
 	return &trace.SyntaxError{Offset: -1, Err: trace.ErrUnrecognized,
-		Msg: "is a Parquet file of another program, " + what + "; if it is one table of an export of Nsight Systems, give the folder that it is in; a file that vramscope convert wrote and another program rewrote is not read"}
+		Msg: "is a Parquet file of another program, " + what + "; give the folder that it is in, if that is an export of Nsight Systems; what vramscope convert wrote and another program rewrote without its metadata is not read"}
 }
 
 // reader puts rows together to a trace.
