@@ -114,7 +114,10 @@ func (f *follower) try(x explanation, t int) bool {
 	if err != nil {
 		return f.fail("out of memory", "refused", "served")
 	}
-	addr, _, _ := f.a.Block(r.Block)
+	addr, size, _ := f.a.Block(r.Block)
+	if told := f.told(e.Block); f.mixed && told > 0 && told != size {
+		return f.fail("size of a block", fmt.Sprint(size, " bytes"), fmt.Sprint(told, " bytes"))
+	}
 	return addr == e.Addr || f.fail("place of a block", hex(addr), hex(e.Addr))
 }
 

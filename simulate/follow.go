@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vramscope/vramscope/allocators"
 	"github.com/vramscope/vramscope/allocators/caching"
@@ -119,7 +120,6 @@ type follower struct {
 	end int // the group ends before this event
 
 	bases    []uint64 // where contiguous mapped memory begins, over the whole recording
-	classic  []uint64 // where classic segments begin, if both kinds occur
 	asking   asked    // what the running request is asked of
 	retries  int64    // of the model, before the present group
 	mixed    bool     // both kinds of segments occur
@@ -133,6 +133,8 @@ type follower struct {
 	doubtful bool // a burst may have been a flush or a call of empty_cache
 	why      Mismatch
 	noted    map[string]bool
+	switches []int // requests before which expandable_segments was switched, as far as a search has found them
+	search   *searched
 	spare    *caching.Allocator // memory for the next copy of the model
 }
 
@@ -151,11 +153,26 @@ type state struct {
 // Follow holds the caching model against the recording of one device. Where there are only requests, they are
 // counted and nothing is compared.
 func Follow(dev *trace.Device, cfg config.Config, opt FollowOptions) *Following {
+	f := newFollower(dev, cfg, opt)
+	if f.mixed {
+		switches := f.findSwitches()
+		f = newFollower(dev, cfg, opt)
+		f.switches = switches
+	}
+	return f.follow()
+}
+
+func newFollower(dev *trace.Device, cfg config.Config, opt FollowOptions) *follower {
 	f := &follower{dev: dev, cfg: cfg, opt: opt, noted: map[string]bool{}}
-	f.bounds = boundsOf(dev, &cfg, opt.Limit, opt.Memory)
 	f.kinds()
+	return f
+}
+
+func (f *follower) follow() *Following {
+	dev, opt := f.dev, f.opt
+	f.bounds = boundsOf(dev, &f.cfg, opt.Limit, opt.Memory)
 	f.out = &Following{
-		Requests: &Requests{Device: dev},
+		Requests: &Requests{Device: dev, Expandable: f.cfg.Expandable},
 		Bounds:   f.bounds,
 		Config:   f.cfg,
 		Sizes:    make([]int64, dev.NumBlocks),
@@ -166,9 +183,6 @@ func Follow(dev *trace.Device, cfg config.Config, opt FollowOptions) *Following 
 	}
 	whole := noSplitPools(dev, &f.cfg)
 	initial := newInitialState(dev, &f.cfg, whole)
-	if f.mixed {
-		f.classic = classicAddresses(dev)
-	}
 	if dev.Content == trace.Decisions {
 		f.bases = mappedBases(dev, initial.spaces)
 	}
@@ -272,7 +286,7 @@ func (f *follower) run() {
 	case until < 0:
 		n = 0
 	}
-	for f.i < n {
+	for f.i < n && !f.searchEnds() {
 		e := f.event(f.i)
 		if f.work > f.patience() || len(f.regions.list) > mostRegions || f.pools > mostPools {
 			f.abandon(n)
@@ -466,6 +480,9 @@ scan:
 		}
 	}
 	f.end = t
+	if slices.Contains(f.switches, t) {
+		f.toggle()
+	}
 	if t == n || f.event(t).Op != trace.OpAlloc && f.event(t).Op != trace.OpOOM {
 		f.loose(moved)
 		return
@@ -490,7 +507,7 @@ func request(e *trace.Event, pool uint32) allocators.Request {
 // the segment that the address lies in.
 func (f *follower) cached(e *trace.Event) bool {
 	r := f.regions.at(e.Addr)
-	if r == nil || !f.a.MallocCached(request(e, r.pool), r.small, e.Addr) {
+	if r == nil || f.mixed && !f.sizeAsTold(e, r) || !f.a.MallocCached(request(e, r.pool), r.small, e.Addr) {
 		return false
 	}
 	f.placed(e, r)

@@ -209,7 +209,11 @@ func (s *initialState) adopt(f *follower) {
 	}
 	for _, x := range s.spaces {
 		first, last := x.ranges[0], x.ranges[len(x.ranges)-1]
-		size := int64(last.Addr-x.base) + f.spanFrom(last.Addr, f.a.ReservationSize(first.Small)-int64(last.Addr-x.base))
+		mapped := int64(0)
+		for _, r := range x.ranges {
+			mapped += r.Size
+		}
+		size := int64(last.Addr-x.base) + f.spanFrom(last.Addr, f.a.ReservationSize(first.Small)-int64(last.Addr-x.base), mapped)
 		size = max(size, int64(x.end()-x.base))
 		f.a.AdoptReservation(x.base, size, x.ranges)
 		f.regions.addSpace(region{addr: x.base, size: size, pool: first.Pool, stream: first.Stream, small: first.Small, expandable: true, sure: x.known})

@@ -81,7 +81,7 @@ func (d *recordedDriver) Reserve(size int64) (uint64, error) {
 		}
 		return 0, f.refusedHere("address space of", size)
 	}
-	span := f.spanFrom(e.Addr, size)
+	span := f.spanFrom(e.Addr, size, 0)
 	if f.holds(e.Addr, e.Addr+uint64(span)) {
 		f.fail("place of an expandable segment", "address space that is not in use", f.show(f.i))
 		return 0, allocators.ErrNoMemory

@@ -47,6 +47,7 @@ type Player struct {
 	run   Run
 	acts  []Act
 	owner poolOwner // the model, if it knows about pools
+	same  bool      // the model begins with expandable segments as the recording did, and is switched as it was
 	due   map[int][]trace.BlockID
 	spare uint32 // number of a block that the recording does not have
 	last  int    // the last event that is a request
@@ -57,6 +58,8 @@ type poolOwner interface {
 	Retire(pool uint32)
 	ReleasePool(pool uint32)
 	Restore(r allocators.Request, small bool) error
+	SetExpandable(on bool)
+	Config() caching.Config
 }
 
 // Play replays from an empty model, or one that has the initial blocks (Start).
@@ -64,6 +67,7 @@ func (p *Player) Play() Run {
 	r := p.Requests
 	p.acts = r.Acts
 	p.owner, _ = p.Model.(poolOwner)
+	p.same = p.owner != nil && p.owner.Config().Expandable == r.Expandable
 	p.spare = uint32(r.Device.NumBlocks)
 	p.last = lastRequest(r.Device)
 	if p.ShiftFrees > 0 && r.Deferred {
@@ -201,6 +205,10 @@ func (p *Player) act(a Act) {
 	case ReleasePool:
 		if p.owner != nil {
 			p.owner.ReleasePool(a.Pool)
+		}
+	case ExpandableOn, ExpandableOff:
+		if p.same {
+			p.owner.SetExpandable(a.Kind == ExpandableOn)
 		}
 	}
 }

@@ -11,6 +11,8 @@ type Requests struct {
 	Device  *trace.Device
 	Initial []InitialBlock // blocks older than the recording
 	Acts    []Act          // in the order of events
+	// Expandable says that expandable segments were on at the start.
+	Expandable bool
 
 	// Pools gives the pool of each block, by its number; nil if all are in the default pool.
 	Pools []uint32

@@ -178,33 +178,42 @@ func mappedBases(dev *trace.Device, spaces []space) []uint64 {
 	return bases
 }
 
-// classicAddresses lists where classic segments begin at any time, in order.
-func classicAddresses(dev *trace.Device) []uint64 {
-	var out []uint64
-	for _, s := range dev.Initial.Segments {
-		if !s.Expandable {
-			out = append(out, s.Addr)
-		}
-	}
-	for _, e := range dev.Events.All() {
-		if e.Op == trace.OpSegmentAlloc {
-			out = append(out, e.Addr)
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
 // spanFrom is how far the address space of an expandable segment at base can reach: not to the next one,
-// nor to a classic segment.
-func (f *follower) spanFrom(base uint64, size int64) int64 {
-	for _, starts := range [][]uint64{f.bases, f.classic} {
-		i, found := slices.BinarySearch(starts, base)
-		if found {
-			i++
+// nor to a classic segment that is there or comes while some of the space is mapped. mapped is how many
+// bytes of it are.
+func (f *follower) spanFrom(base uint64, size, mapped int64) int64 {
+	i, found := slices.BinarySearch(f.bases, base)
+	if found {
+		i++
+	}
+	if i < len(f.bases) {
+		size = min(size, int64(f.bases[i]-base))
+	}
+	if !f.mixed {
+		return size
+	}
+	for _, r := range f.regions.over(base, size) {
+		if !r.expandable && r.addr > base {
+			size = min(size, int64(r.addr-base))
 		}
-		if i < len(starts) {
-			size = min(size, int64(starts[i]-base))
+	}
+	for i := f.i; i < f.dev.Events.Len(); i++ {
+		e := f.event(i)
+		f.work += i & 1
+		if !e.Op.IsSegment() || e.Addr < base || e.Addr-base >= uint64(size) {
+			continue
+		}
+		switch e.Op {
+		case trace.OpSegmentMap:
+			mapped += e.Size
+		case trace.OpSegmentUnmap:
+			if mapped -= e.Size; mapped <= 0 {
+				return size // the space is gone with its last page
+			}
+		case trace.OpSegmentAlloc:
+			if e.Addr > base {
+				size = int64(e.Addr - base)
+			}
 		}
 	}
 	return size

@@ -83,7 +83,7 @@ func (f *follower) adoptPages(e *trace.Event, pool uint32, small bool) {
 	}
 	size := e.Size
 	if r == nil {
-		size = max(size, f.spanFrom(e.Addr, f.a.ReservationSize(small)))
+		size = max(size, f.spanFrom(e.Addr, f.a.ReservationSize(small), 0))
 		f.regions.addSpace(region{addr: e.Addr, size: size, pool: pool, stream: uint32(e.Stream), small: small, expandable: true})
 	}
 	f.tangled = f.tangled || r != nil || f.regions.at(e.Addr).end() < end

@@ -78,6 +78,25 @@ func (a *Allocator) Fit(pool, stream uint32, small bool, z int64) (addr uint64, 
 	return e.addr, e.size, true
 }
 
+// Cut is what a request of z bytes would get from the cache with expandable segments on or off: where, and how
+// much of it.
+func (a *Allocator) Cut(pool, stream uint32, small bool, z int64, expandable bool) (addr uint64, size int64, ok bool) {
+	p := a.pool(pool, small)
+	s := p.set(stream)
+	if s == nil {
+		return 0, 0, false
+	}
+	at := a.bestFit(s, z, expandable)
+	if !at.ok() {
+		return 0, 0, false
+	}
+	e := s.at(at)
+	if a.splits(p, e.size, z, expandable) {
+		return e.addr, z, true
+	}
+	return e.addr, e.size, true
+}
+
 // LargestFree is the size of the largest free block that a request of so many bytes may have of a pool and stream, be it
 // large enough or not; 0 if there is none.
 func (a *Allocator) LargestFree(pool, stream uint32, size int64) int64 {
