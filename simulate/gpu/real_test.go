@@ -204,6 +204,26 @@ func TestRealRandom(t *testing.T) {
 	}
 }
 
+// TestRealBound lets the bound refuse, which a pool keeps by itself, and wants the simulation to say the same.
+func TestRealBound(t *testing.T) {
+	dev := real(t)
+	for seed := range uint64(4) {
+		r := random(300+seed, 4000, 9, 27, 1+int(seed), 400, 0)
+		for _, mode := range []gpu.Mode{gpu.CudaMalloc, gpu.Pool, gpu.Expandable} {
+			for _, memory := range []int64{700 << 20, 1<<30 + 12345} {
+				x, err := gpu.Replay(context.Background(), r, dev, gpu.Options{Mode: mode, Config: parse(t, ""), Limit: -1, Memory: memory})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("%d %s in %d MiB: %+v, parted %+v, used %d MiB", seed, mode, memory>>20, x.Run.FirstOOM, x.Parted, x.PeakUsed>>20)
+				if x.Run.Completed || x.Refused != 0 || x.Beyond == 0 || x.Parted != nil || x.Before != x.After || x.PeakUsed > memory {
+					t.Errorf("%d %s: refused %d, beyond %d, parted %+v", seed, mode, x.Refused, x.Beyond, x.Parted)
+				}
+			}
+		}
+	}
+}
+
 // TestRealFull fills the device until it refuses, and leaves nothing behind.
 func TestRealFull(t *testing.T) {
 	dev := real(t)

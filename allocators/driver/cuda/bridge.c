@@ -133,12 +133,13 @@ struct vs_device {
 	int64_t last_held; // by the pool that was asked last
 };
 
-vs_library *vs_load(const char *path, char *message, int length) {
+// The C library would take 64 MiB of address space for each thread that Go starts, up to many, just where the
+// driver looks for room for its next chunk. It decides how many before main, so it is told before that.
 #ifdef M_ARENA_MAX
-	// Otherwise the C library takes 64 MiB of address space for each thread that Go starts from now on, just
-	// where the driver looks for room for its next chunk.
-	mallopt(M_ARENA_MAX, 1);
+__attribute__((constructor)) static void one_arena(void) { mallopt(M_ARENA_MAX, 1); }
 #endif
+
+vs_library *vs_load(const char *path, char *message, int length) {
 	void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!file) {
 		snprintf(message, length, "%s", dlerror());

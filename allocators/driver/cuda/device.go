@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"sync"
 )
 
 // PathVariable names the library if it is not to be looked for.
@@ -73,6 +74,7 @@ func (l *Library) Open(index int) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
+	startThreads()
 	runtime.LockOSThread()
 	c, err := l.open(index)
 	if err != nil {
@@ -80,6 +82,23 @@ func (l *Library) Open(index int) (*Device, error) {
 		return nil, err
 	}
 	return &Device{Info: info, library: l, c: c, open: true, streams: []uint64{0}, timings: &Timings{}}, nil
+}
+
+// startThreads makes Go have as many threads as it will want, so that their stacks are not put where the driver
+// looks for room for its next chunk later on.
+func startThreads() {
+	n := 2*runtime.GOMAXPROCS(0) + 4
+	var there, done sync.WaitGroup
+	there.Add(n)
+	for range n {
+		done.Go(func() {
+			runtime.LockOSThread()
+			there.Done()
+			there.Wait() // on a thread of its own, as all of them
+			runtime.UnlockOSThread()
+		})
+	}
+	done.Wait()
 }
 
 // Empty destroys streams and pools, and with them whatever is left in them.
