@@ -11,7 +11,7 @@ func packLevels(p *packing, prefix string, d *report.Device) {
 	var changes []uint64
 	state, reserved := 0, int64(0)
 	d.Levels(func(l report.Level) {
-		if l.Reserved != reserved {
+		if l.Event < 0 || l.Reserved != reserved {
 			states = append(states, uint32(l.Event+1-state))
 			changes = append(changes, zigzag(l.Reserved-reserved))
 			state, reserved = l.Event+1, l.Reserved

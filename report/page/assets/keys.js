@@ -34,10 +34,10 @@ export class Keys {
   constructor(app) {
     this.app = app;
     this.dialog = byId("keys");
-    const rows = KEYS.map(([keys, what]) => element("tr", {}, element("td", {}, ...keys.flatMap((k, i) => [i ? " " : "", element("kbd", {}, k)])), element("td", {}, what)));
-    const half = Math.ceil(rows.length / 2);
-    const table = (list) => element("table", {}, element("tbody", {}, ...list));
-    fill(this.dialog, element("h2", {}, "Keys"), element("div", {className: "columns"}, table(rows.slice(0, half)), table(rows.slice(half))),
+    const half = Math.ceil(KEYS.length / 2);
+    const list = (some) => element("dl", {}, ...some.flatMap(([keys, what]) => [
+      element("dt", {}, ...keys.flatMap((k, i) => [i ? " " : "", element("kbd", {}, k)])), element("dd", {}, what)]));
+    fill(this.dialog, element("h2", {}, "Keys"), element("div", {className: "columns"}, list(KEYS.slice(0, half)), list(KEYS.slice(half))),
       element("h2", {}, "How to read this page"), ...READING.map((t) => element("p", {}, t)),
       element("p", {}, element("button", {type: "button", onclick: () => this.dialog.close()}, "Close")));
     byId("help").addEventListener("click", () => this.dialog.showModal());

@@ -43,6 +43,7 @@ class App {
     this.keys = new Keys(this);
     this.parts = [this.timeline, this.overview, this.map, this.flame, this.uses, this.holders, this.inspector];
     this.ready = false;
+    this.format = {bytes, count, plural}; // for whoever asks the page something
   }
 
   async start() {
@@ -99,13 +100,8 @@ class App {
     this.most = Math.max(r.allocated[r.peak(0, r.states)], r.reservedBytes.reduce((a, b) => Math.max(a, b), 0), 1);
     this.ceiling = this.most * 1.04;
     this.axis = new Axis(r, this.view.axis);
-    const first = meta.moments.find((m) => m.kind === "oom") || meta.moments[0];
-    const v = this.view;
-    if (v.state === null) v.state = first ? first.state : 0;
-    v.state = Math.max(0, Math.min(r.states - 1, v.state));
-    if (v.block >= r.n) v.block = -1;
     this.ways = waysOf(r);
-    if (!this.ways.includes(v.colour)) v.colour = this.ways[0] || "size";
+    this.mend();
     fill(byId("colour"), ...this.ways.map((w) => element("option", {value: w}, WAYS[w].name)));
     byId("timeline").hidden = r.states === 1;
     byId("axis-time").hidden = byId("axis-event").hidden = !r.hasTimes();
@@ -114,6 +110,17 @@ class App {
     for (const p of this.parts) if (p.recording !== r || p === this.map) p.take(r);
     this.showMoments();
     this.recolour();
+  }
+
+  // mend replaces what the view cannot be of this recording, as a link may have it.
+  mend() {
+    const r = this.recording, v = this.view, {moments} = r.meta;
+    const first = moments.find((m) => m.kind === "oom") || moments[0];
+    if (v.state === null) v.state = first ? first.state : 0;
+    v.state = Math.max(0, Math.min(r.states - 1, v.state));
+    if (v.block < 0 || v.block >= r.n) v.block = -1;
+    if (!this.ways.includes(v.colour)) v.colour = this.ways[0] || "size";
+    if (v.low !== null && (v.low < 0 || v.low >= this.ceiling)) v.low = v.high = null;
   }
 
   // recolour chooses the colours anew, and draws everything.
@@ -160,7 +167,7 @@ class App {
       return;
     }
     if (!this.recording?.complete) return;
-    if (this.view.state === null) this.view.state = this.device().moments[0]?.state || 0;
+    this.mend();
     if (names.has("axis")) {
       // The same moments stay in view.
       const old = this.axis, v = this.view;

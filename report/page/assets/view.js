@@ -83,8 +83,9 @@ export class View {
         break;
       }
     }
-    if (changes.from !== null && changes.to !== null && changes.from >= changes.to) changes.from = changes.to = null;
-    if (changes.low !== null && changes.high !== null && changes.low >= changes.high) changes.low = changes.high = null;
+    for (const [a, b] of [["from", "to"], ["low", "high"]]) {
+      if (changes[a] === null || changes[b] === null || changes[a] >= changes[b]) changes[a] = changes[b] = null;
+    }
     this.set(changes);
   }
 }
