@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
 
 	"github.com/vramscope/vramscope/internal/recordtest"
@@ -77,5 +78,25 @@ func TestRoundTrip(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// A file that was written when the form was made is read by every version after it.
+func TestFirstVersion(t *testing.T) {
+	got, err := source.Open("testdata/mempool.v1.parquet", source.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := source.Open(filepath.Join(recordtest.Testdata(), "golden", "mempool.pickle.zst"), source.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, w := &got.Devices[0], &want.Devices[0]
+	c := comparison{t: t}
+	c.events("events", w.Events, g.Events)
+	c.values("states", reflect.ValueOf([]trace.State{w.Initial, w.Final}), reflect.ValueOf([]trace.State{g.Initial, g.Final}))
+	c.stacks("stacks", want.Stacks, got.Stacks)
+	for _, f := range c.found {
+		t.Error(f)
 	}
 }
