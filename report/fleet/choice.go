@@ -209,8 +209,13 @@ func (t *Tuning) recommend(devices int) {
 // because says what speaks for a setting.
 func (t *Tuning) because(c *Choice, devices int) string {
 	var parts []string
-	if c.Rescued > 0 {
-		parts = append(parts, fmt.Sprintf("%s of the %s that run out of memory now would get past that", report.Count(c.Rescued), report.Count(t.Own.Devices-t.Own.Completed)))
+	switch short := t.Own.Devices - t.Own.Completed; {
+	case c.Rescued == 1 && short == 1:
+		parts = append(parts, "the one that runs out of memory now would get past that")
+	case c.Rescued > 0 && c.Rescued == short:
+		parts = append(parts, fmt.Sprintf("all %s that run out of memory now would get past that", report.Count(short)))
+	case c.Rescued > 0:
+		parts = append(parts, fmt.Sprintf("%s of the %s that run out of memory now would get past that", report.Count(c.Rescued), report.Count(short)))
 	}
 	if saves := t.Saves(c); saves > 0 {
 		parts = append(parts, fmt.Sprintf("no rank reserves more than %s, %s less than now", report.Bytes(c.Peak), report.Bytes(saves)))

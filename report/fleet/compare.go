@@ -17,7 +17,7 @@ type Outlier struct {
 	Measure
 	Value  int64  // bytes
 	Median int64  // bytes, of those that it was compared with
-	Usual  int64  // bytes, how far from the median they usually are: 1.4826 times the median distance
+	Usual  int64  // bytes, how far from the median they usually are: the standard deviation, if they are spread as chance would
 	Among  int    // how many those are, itself included
 	At     string // their position, empty for all
 	// The stack that explains most of the difference, where the measure is what was allocated, with what it held at
@@ -179,6 +179,9 @@ func (f *Fleet) outliersBy(c *crowd, m Measure) {
 		return
 	}
 	usual := fleet.Median(off) * 14826 / 10000
+	// What a tenth of them does is not odd: they may fall into two groups.
+	slices.Sort(off)
+	usual = max(usual, off[(len(off)-1)*9/10]*1000/1645)
 	for _, x := range c.members {
 		v := m.Of(x.Facts)
 		by := distance(v, median)
@@ -269,6 +272,8 @@ func times(n int64) string {
 		return "never"
 	case 1:
 		return "once"
+	case 2:
+		return "twice"
 	}
 	return report.Count(int(n)) + " times"
 }

@@ -1,7 +1,7 @@
 package fleet
 
 import (
-	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -108,7 +108,7 @@ type failedRow struct {
 // WriteDataSet adds the job to the data set in a folder, which is made if it is not there. A job of that name that
 // this tool wrote before is replaced as a whole.
 func (f *Fleet) WriteDataSet(dir, run string) error {
-	home := filepath.Join(dir, "run="+escapeKey(run))
+	home := filepath.Join(dir, RunFolder(run))
 	if err := onlyOurs(home); err != nil {
 		return err
 	}
@@ -120,7 +120,14 @@ func (f *Fleet) WriteDataSet(dir, run string) error {
 		return err
 	}
 	defer os.RemoveAll(temp)
-	if err := f.writeRanks(temp); err != nil {
+	err = f.Tables(func(path string, data []byte) error {
+		at := filepath.Join(temp, filepath.FromSlash(path))
+		if err := os.MkdirAll(filepath.Dir(at), 0o777); err != nil {
+			return err
+		}
+		return os.WriteFile(at, data, 0o666)
+	})
+	if err != nil {
 		return err
 	}
 	old := temp + ".old"
@@ -133,6 +140,9 @@ func (f *Fleet) WriteDataSet(dir, run string) error {
 	}
 	return os.RemoveAll(old)
 }
+
+// RunFolder is what the folder of a run is called in a data set.
+func RunFolder(run string) string { return "run=" + escapeKey(run) }
 
 // onlyOurs is an error if a folder has something that this tool would not have put there.
 func onlyOurs(home string) error {
@@ -190,7 +200,9 @@ type rankRows struct {
 	failed  []failedRow
 }
 
-func (f *Fleet) writeRanks(dir string) error {
+// Tables makes the files of the data set, one after the other, and gives each with its path below the folder of the
+// run, in slashes.
+func (f *Fleet) Tables(write func(path string, data []byte) error) error {
 	ranks := map[string]*rankRows{}
 	var order []string
 	of := func(rank int) *rankRows {
@@ -213,22 +225,27 @@ func (f *Fleet) writeRanks(dir string) error {
 	}
 	for _, key := range order {
 		r := ranks[key]
-		at := filepath.Join(dir, "rank="+key)
-		err := writeRows(at, "device", r.devices)
-		if err == nil {
-			err = writeRows(at, "stack", r.stacks)
-		}
-		if err == nil {
-			err = writeRows(at, "oom", r.ooms)
-		}
-		if err == nil {
-			err = writeRows(at, "trial", r.trials)
-		}
-		if err == nil {
-			err = writeRows(at, "failed", r.failed)
-		}
-		if err != nil {
-			return err
+		for _, t := range []struct {
+			record string
+			rows   int
+			data   func() ([]byte, error)
+		}{
+			{"device", len(r.devices), func() ([]byte, error) { return packed(r.devices) }},
+			{"stack", len(r.stacks), func() ([]byte, error) { return packed(r.stacks) }},
+			{"oom", len(r.ooms), func() ([]byte, error) { return packed(r.ooms) }},
+			{"trial", len(r.trials), func() ([]byte, error) { return packed(r.trials) }},
+			{"failed", len(r.failed), func() ([]byte, error) { return packed(r.failed) }},
+		} {
+			if t.rows == 0 {
+				continue
+			}
+			data, err := t.data()
+			if err == nil {
+				err = write("rank="+key+"/record="+t.record+"/part-0.parquet", data)
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -283,26 +300,13 @@ func (f *Fleet) addRows(r *rankRows, m *Member) {
 	}
 }
 
-// writeRows writes a table of one rank, if it has rows.
-func writeRows[T any](dir, record string, rows []T) error {
-	if len(rows) == 0 {
-		return nil
+// packed is rows as a file.
+func packed[T any](rows []T) ([]byte, error) {
+	var b bytes.Buffer
+	p := parquet.NewGenericWriter[T](&b, parquet.Compression(&zstd.Codec{}), parquet.CreatedBy("vramscope", "1.0.0", "fleet"), parquet.DataPageVersion(1))
+	_, err := p.Write(rows)
+	if e := p.Close(); err == nil {
+		err = e
 	}
-	at := filepath.Join(dir, "record="+record)
-	if err := os.MkdirAll(at, 0o777); err != nil {
-		return err
-	}
-	file, err := os.Create(filepath.Join(at, "part-0.parquet"))
-	if err != nil {
-		return err
-	}
-	w := bufio.NewWriter(file)
-	p := parquet.NewGenericWriter[T](w, parquet.Compression(&zstd.Codec{}), parquet.CreatedBy("vramscope", "1.0.0", "fleet"), parquet.DataPageVersion(1))
-	_, err = p.Write(rows)
-	for _, end := range []func() error{p.Close, w.Flush, file.Close} {
-		if e := end(); err == nil {
-			err = e
-		}
-	}
-	return err
+	return b.Bytes(), err
 }

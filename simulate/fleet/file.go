@@ -124,3 +124,16 @@ func lastParts(file string, n int) string {
 	}
 	return file[at+1:]
 }
+
+// Files lists the files that a summary is of, sorted.
+func (s *Summary) Files() []string {
+	var out []string
+	for i := range s.Devices {
+		out = append(out, s.Devices[i].File)
+	}
+	for i := range s.Failed {
+		out = append(out, s.Failed[i].File)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

@@ -12,7 +12,7 @@
   };
 
   // Light to dark, then to red: as many steps as an eye can tell, and readable in grey.
-  const stops = [[237, 243, 248], [158, 202, 225], [66, 146, 198], [8, 81, 156], [84, 39, 110], [165, 15, 60]];
+  const stops = [[198, 219, 238], [140, 190, 220], [66, 146, 198], [8, 81, 156], [84, 39, 110], [165, 15, 60]];
   const color = t => {
     const x = Math.max(0, Math.min(1, t)) * (stops.length - 1), i = Math.min(Math.floor(x), stops.length - 2), f = x - i;
     return "rgb(" + stops[i].map((c, k) => Math.round(c + (stops[i + 1][k] - c) * f)).join(",") + ")";
