@@ -13,6 +13,7 @@ type analysisFlags struct {
 	room     roomFlags
 	device   int
 	from, to string
+	at       string
 	noReplay bool
 	logs     []string
 	offset   time.Duration
@@ -25,6 +26,7 @@ func (a *analysisFlags) flags(c *cobra.Command) {
 	f.Var(newDevice(&a.device), "device", "only this device")
 	f.StringVar(&a.from, "from", "", "look for peaks from this event on (a number, or a time such as +2.5s)")
 	f.StringVar(&a.to, "to", "", "look for peaks up to this event")
+	f.StringVar(&a.at, "at", "", "look at the instant after this event (a number, or a time such as +2.5s)")
 	f.StringVar(&a.step, "step", "", "annotations whose names match this regular expression are the steps")
 	f.StringArrayVar(&a.logs, "nvml", nil, "a `log` of the device's memory to hold against it (nvidia-smi, DCGM, …; repeatable): what is outside the allocator")
 	f.DurationVar(&a.offset, "nvml-offset", 0, "what to add to the log's times, instead of finding it")
@@ -45,13 +47,16 @@ func (a *analysisFlags) analyze(e *env, c *cobra.Command, file string) (*report.
 	if err := report.CheckStep(t, o.Step); err != nil {
 		return nil, o, usageError{fmt.Errorf("%s: %w", file, err)}
 	}
-	if a.device >= 0 || a.from != "" || a.to != "" {
+	if a.device >= 0 || a.from != "" || a.to != "" || a.at != "" {
 		d, err := pickDevice(t, a.device)
 		if err != nil {
 			return nil, o, &inputError{file, err}
 		}
 		o.Device = d.Index
 		if o.From, o.To, err = eventRange(d, a.from, a.to); err != nil {
+			return nil, o, usageError{err}
+		}
+		if o.At, err = instantAt(d, a.at); err != nil {
 			return nil, o, usageError{err}
 		}
 	}

@@ -71,7 +71,7 @@ func AddressMap(a *report.Analysis, d *report.Device, o report.Options) (*Panel,
 	}
 	blocks, ok := d.BlocksAt(o, at)
 	if !ok {
-		return nil, errors.New("the recording does not keep to the allocator's rules, so where blocks were is not known; vramscope verify says where it differs")
+		return nil, errors.New("where blocks were " + when + " is not known: " + unknown(d, at.Event))
 	}
 	pieces, segments := piecesOf(blocks)
 	if len(pieces) == 0 {
@@ -89,6 +89,14 @@ func AddressMap(a *report.Analysis, d *report.Device, o report.Options) (*Panel,
 		panel.pins(a, at.Layout, pieces)
 	}
 	return panel.Panel, nil
+}
+
+// unknown says why it is not known how memory lay after an event.
+func unknown(d *report.Device, event int) string {
+	if d.Follow.Score.Exact() {
+		return fmt.Sprintf("event %s is one of several that the allocator made for one request, the last of which is the instant to look at", report.Count(event))
+	}
+	return "the recording does not keep to the allocator's rules; vramscope verify says where"
 }
 
 // instantMap draws the one instant that a file shows.

@@ -377,3 +377,36 @@ func TestWhatCannotBeDrawn(t *testing.T) {
 		t.Errorf("plots are %v", got)
 	}
 }
+
+// TestAt draws the instant that was asked for.
+func TestAt(t *testing.T) {
+	for _, event := range []int{-1, 0, 700, 4000, 5705} {
+		o := plain()
+		o.At = &event
+		s := subject(t, "gpt_oom.pickle.zst", o)
+		pic, err := s.Picture("sizes")
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := s.Device.At
+		if shown := words(svg(t, pic)); !strings.Contains(shown, "in use then: "+report.Bytes(at.Allocated)) {
+			t.Errorf("after event %d: %s are not in\n%s", event, report.Bytes(at.Allocated), shown)
+		}
+		pic, err = s.Picture("map")
+		if event < 1 {
+			if err == nil && event < 0 {
+				t.Error("a map of nothing")
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := words(svg(t, pic))
+		for _, n := range []int64{at.Reserved, at.Layout.Stranded, at.Layout.Cached} {
+			if !strings.Contains(shown, report.Bytes(n)) {
+				t.Errorf("after event %d: %s are not in\n%s", event, report.Bytes(n), shown)
+			}
+		}
+	}
+}

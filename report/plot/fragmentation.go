@@ -49,7 +49,7 @@ func Fragmentation(a *report.Analysis, d *report.Device, o report.Options, by By
 	all := parts()
 	k := stackOf(d, &x, all)
 	if k.unknown == len(k.reserved) {
-		return nil, errors.New("the recording does not keep to the allocator's rules, so what was free in which segment is not known; vramscope verify says where")
+		return nil, errors.New("what was free in which segment is not known: the recording does not keep to the allocator's rules; vramscope verify says where")
 	}
 	p := newPlot()
 	x.mark(&p.X)

@@ -21,6 +21,10 @@ func Sizes(a *report.Analysis, d *report.Device) (*Panel, error) {
 		return nil, err
 	}
 	panel := &Panel{Plot: newPlot(), Caption: "Sizes of blocks", Notes: h.notes}
+	if d.At != nil {
+		x := axisOf(a, d.Trace, report.Options{}, ByEither)
+		panel.Caption += " (" + x.when(d.At.Event, d.At.Time) + ")"
+	}
 	p := panel.Plot
 	low, high := 64, 0
 	up, down := 0.0, 0.0
@@ -76,7 +80,7 @@ type histogram struct {
 }
 
 // sizesOf finds the blocks in use at the peak, and the free ones at the moment that matters most: when memory ran out,
-// otherwise when most was reserved.
+// otherwise when most was reserved. If the analysis was asked for an instant, both are of that.
 func sizesOf(a *report.Analysis, d *report.Device) (histogram, error) {
 	var h histogram
 	switch {
@@ -94,16 +98,21 @@ func sizesOf(a *report.Analysis, d *report.Device) (histogram, error) {
 		}
 		return h, nil
 	}
-	h.used = d.LiveSizes(d.PeakAllocated.Event)
-	h.usedText = total("in use at the peak", h.used, "")
-	layout, when := d.PeakReserved.Layout, "free at the reserved peak"
-	if len(d.OOMs) > 0 && d.OOMs[0].Layout != nil {
+	used, then := d.PeakAllocated, "in use at the peak"
+	layout, when, event := d.PeakReserved.Layout, "free at the reserved peak", d.PeakReserved.Event
+	switch {
+	case d.At != nil:
+		used, then = *d.At, "in use then"
+		layout, when, event = d.At.Layout, "free then", d.At.Event
+	case len(d.OOMs) > 0 && d.OOMs[0].Layout != nil:
 		layout, when, h.asked = d.OOMs[0].Layout, "free when memory ran out", d.OOMs[0].Requested
 	}
+	h.used = d.LiveSizes(used.Event)
+	h.usedText = total(then, h.used, "")
 	if layout == nil {
-		what := "which blocks were free is not known, since the recording does not keep to the allocator's rules"
-		if d.Trace.Content == trace.Requests {
-			what = "what the allocator had free is not in this file" + instead(a)
+		what := "what the allocator had free is not in this file" + instead(a)
+		if d.Trace.Content == trace.Decisions {
+			what = "which blocks were free is not known, " + unknown(d, event)
 		}
 		h.notes = append(h.notes, "Only blocks in use are shown: "+what+".")
 		return h, nil
