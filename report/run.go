@@ -1,6 +1,8 @@
 package report
 
 import (
+	"time"
+
 	"github.com/vramscope/vramscope/allocators/caching/config"
 	"github.com/vramscope/vramscope/simulate"
 )
@@ -22,6 +24,7 @@ type runJSON struct {
 	OOMs          int64         `json:"ooms"`
 	FirstOOM      *firstOOMJSON `json:"first_oom"`
 	AtPeak        fragmentsJSON `json:"fragmentation_at_peak"`
+	DeviceMS      float64       `json:"device_ms"` // what calls of the device take where it has nothing else to do, about
 	PerSecond     float64       `json:"operations_per_second"`
 	Findings      []string      `json:"findings"`
 	Unedited      *int64        `json:"unedited_peak_reserved_bytes"` // null if nothing was edited
@@ -50,7 +53,7 @@ func newRunJSON(allocator, conf string, findings []config.Finding, room simulate
 		Completed: p.Completed, PeakAllocated: s.Allocated.Peak, PeakReserved: s.Reserved.Peak, Range: [2]int64{p.Low, p.High},
 		Final: s.Reserved.Current, DeviceAllocs: s.DeviceAllocs, DeviceFrees: s.DeviceFrees, Retries: s.Retries, OOMs: s.OOMs,
 		AtPeak:   fragmentsJSON{s.AtPeak.Stranded, s.AtPeak.Cached, s.AtPeak.Rounding, s.AtPeak.Pending},
-		Findings: []string{},
+		DeviceMS: milliseconds(p.DeviceTime), Findings: []string{},
 	}
 	if p.Elapsed > 0 {
 		j.PerSecond = float64(p.Operations) / p.Elapsed.Seconds()
@@ -63,3 +66,6 @@ func newRunJSON(allocator, conf string, findings []config.Finding, room simulate
 	}
 	return j
 }
+
+// milliseconds is a duration in thousandths of a second, to a microsecond.
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -72,8 +72,9 @@ type candidateJSON struct {
 }
 
 type costJSON struct {
-	DeviceCalls int64 `json:"device_calls"`
-	Retries     int64 `json:"retries"`
+	DeviceCalls int64   `json:"device_calls"`
+	Retries     int64   `json:"retries"`
+	DeviceMS    float64 `json:"device_ms"` // what the calls take on an idle device, about
 }
 
 type recommendedJSON struct {
@@ -96,7 +97,7 @@ func (t *Tune) WriteJSON(w io.Writer) error {
 	for i := range t.Candidates {
 		c := &t.Candidates[i]
 		out.Candidates = append(out.Candidates, candidateJSON{runJSON: t.runJSON(c), Saves: t.saves(c), Guesses: c.Guesses,
-			Cost: costJSON{c.Calls(), c.Stats.Retries}, Warnings: append([]string{}, t.warnings(c)...)})
+			Cost: costJSON{c.Calls(), c.Stats.Retries, milliseconds(c.DeviceTime)}, Warnings: append([]string{}, t.warnings(c)...)})
 	}
 	if r := t.Recommended; r != nil {
 		out.Recommended = &recommendedJSON{Conf: r.Candidate.Conf, Env: envLine(r.Candidate.Conf), Saves: t.saves(r.Candidate), Why: t.why()}
@@ -125,7 +126,7 @@ func (t *Tune) warnings(c *simulate.Candidate) []string {
 		out = append(out, fmt.Sprintf("it finishes under %d of %d guesses at what no recording tells", c.Finishing, c.Guesses))
 	}
 	if slow := t.Slows(c); slow >= 0.02 {
-		out = append(out, fmt.Sprintf("%s more calls of the device than now, each of which waits for it: about %.0f %% of the recording's time",
+		out = append(out, fmt.Sprintf("%s more calls of the device than now, of which those that give memory back wait for it: about %.0f %% of the recording's time",
 			Count(int(c.Calls()+c.Stats.Retries-t.Baseline.Calls()-t.Baseline.Stats.Retries)), slow*100))
 	}
 	for _, f := range c.Findings {

@@ -49,7 +49,7 @@ func TestTuneJSON(t *testing.T) {
 	wantKeys(t, "the baseline", j["baseline"], run)
 	for _, c := range j["candidates"].([]any) {
 		wantKeys(t, "a candidate", c, run+" cost warnings")
-		wantKeys(t, "a cost", c.(map[string]any)["cost"], "device_calls retries")
+		wantKeys(t, "a cost", c.(map[string]any)["cost"], "device_calls retries device_ms")
 	}
 	rec := j["recommended"].(map[string]any)
 	wantKeys(t, "what is recommended", rec, "conf env saves_bytes why")

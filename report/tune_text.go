@@ -17,8 +17,8 @@ func (t *Tune) WriteText(w io.Writer, style Style) error {
 	p.line("%s · %s tried", t.headline(), plural(t.Tried, "setting"))
 	p.line("%s", t.under())
 	p.line("")
-	tab := grid("", "settings", "peak reserved", "range", "saves", "device calls", "retries", "finishes")
-	tab.SetColumnConfigs(rightAligned(3, 7))
+	tab := grid("", "settings", "peak reserved", "range", "saves", "device calls", "they take", "retries", "finishes")
+	tab.SetColumnConfigs(rightAligned(3, 8))
 	tab.AppendRow(t.row("now", &t.Baseline))
 	for i := range t.Candidates {
 		tab.AppendRow(t.row(fmt.Sprint(i+1), &t.Candidates[i]))
@@ -124,7 +124,7 @@ func (t *Tune) row(rank string, c *simulate.Candidate) table.Row {
 		conf = defaultLabel
 	}
 	return table.Row{rank, conf, Bytes(c.Stats.Reserved.Peak), rangeOf(c.Low, c.High), saves, Count(int(c.Calls())),
-		Count(int(c.Stats.Retries)), t.finishes(c)}
+		Micros(c.DeviceTime), Count(int(c.Stats.Retries)), t.finishes(c)}
 }
 
 // savedBytes shows what is saved: a setting that reserves more saves less than nothing.

@@ -6,11 +6,14 @@ import "github.com/vramscope/vramscope/allocators"
 // is known there of the process that was recorded, so it begins with the blocks that are older than the
 // recording. It ends where stop says so.
 func (r *Requests) On(d allocators.Driver, s *Surroundings, w WhatIf, stop func() bool) Run {
-	p := &Player{Requests: r, Model: w.model().make(d, w, s, r), Stop: stop}
+	meter := newMeter(d, w)
+	p := &Player{Requests: r, Model: w.model().make(meter, w, s, r), Stop: stop}
 	if err := p.Start(); err != nil {
 		p.failed(0, err)
 		p.run.Stats = *p.Model.Stats()
 		return p.run
 	}
-	return p.Play()
+	run := p.Play()
+	run.DeviceTime = meter.spent
+	return run
 }

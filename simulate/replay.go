@@ -22,6 +22,8 @@ type Run struct {
 	// Operations are the requests and frees that were replayed, in Elapsed.
 	Operations int64
 	Elapsed    time.Duration
+	// DeviceTime is what the calls of the driver would take on a device that has nothing else to do, roughly.
+	DeviceTime time.Duration
 }
 
 // FailedRequest is a request that ran out of memory.

@@ -52,8 +52,8 @@ type Recommendation struct {
 const (
 	// slowAt is the share of the recording's time from which on more calls of the device are too many.
 	slowAt = 0.1
-	// callTime is what such a call takes, roughly: it waits for the device more often than not.
-	callTime = 500 * time.Microsecond
+	// waitTime is what waiting for the device takes, roughly: a call that gives memory back does, and a flush.
+	waitTime = 500 * time.Microsecond
 	// fewCalls are made while a program warms up, whatever its settings.
 	fewCalls = 100
 )
@@ -224,11 +224,11 @@ func (r *Requests) span() time.Duration {
 // settings, roughly and as a share of the recording's time; 0 if that has no times, if it is only a few calls
 // more, or if those settings run out of memory and so have made part of their calls only.
 func (t *Tuning) Slows(c *Candidate) float64 {
-	more := c.cost() - t.Baseline.cost()
-	if t.Span <= 0 || more <= fewCalls || !t.Baseline.Completed {
+	if t.Span <= 0 || c.cost()-t.Baseline.cost() <= fewCalls || !t.Baseline.Completed {
 		return 0
 	}
-	return float64(more) * callTime.Seconds() / t.Span.Seconds()
+	more := c.DeviceTime - t.Baseline.DeviceTime + time.Duration(c.waits()-t.Baseline.waits())*waitTime
+	return max(more.Seconds(), 0) / t.Span.Seconds()
 }
 
 // recommend picks the setting to use. It must finish, whatever the guess, and reserve less than the present

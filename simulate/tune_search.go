@@ -31,6 +31,9 @@ func (c *Candidate) Calls() int64 { return c.Stats.DeviceAllocs + c.Stats.Device
 // cost is how often the program waits for the device.
 func (c *Candidate) cost() int64 { return c.Calls() + c.Stats.Retries }
 
+// waits are the calls that wait for the device: those that give memory back, and flushes.
+func (c *Candidate) waits() int64 { return c.Stats.DeviceFrees + c.Stats.Retries }
+
 // compare ranks: what finishes first, of that what reserves least, then what costs least. What does not
 // finish comes last, what goes on longest first.
 func compare(a, b *Candidate) int {

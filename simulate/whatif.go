@@ -162,7 +162,8 @@ func timings(best sim.Variant) []sim.Variant {
 
 func (r *Requests) play(s *Surroundings, w WhatIf, v sim.Variant) Run {
 	driver := sim.New(v.Config)
-	model := w.model().make(driver, w, s, r)
+	meter := newMeter(driver, w)
+	model := w.model().make(meter, w, s, r)
 	p := &Player{Requests: r, Model: model, Driver: driver, ShiftFrees: v.ShiftFrees, Seed: v.Seed}
 	if len(v.Config.Events) == 0 {
 		p.Driver = nil
@@ -174,7 +175,9 @@ func (r *Requests) play(s *Surroundings, w WhatIf, v sim.Variant) Run {
 		p.run.Stats = *model.Stats()
 		return p.run
 	}
-	return p.Play()
+	run := p.Play()
+	run.DeviceTime = meter.spent
+	return run
 }
 
 // keeps says whether the state before the recording is as it would have been under the given settings: it
