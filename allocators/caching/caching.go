@@ -89,6 +89,7 @@ type Allocator struct {
 	lenders    []uint32      // private pools that serve others when memory runs out
 	retired    []uint32      // private pools whose owner is gone, the next flush takes their segments
 	scratch    []freeEntry
+	tops       tops // the largest free block of all
 	peakRaised bool // Reserved has a new peak, of which AtPeak does not know yet
 
 	detail           Detail

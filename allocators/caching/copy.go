@@ -18,6 +18,7 @@ func (a *Allocator) CopyTo(c *Allocator) {
 	c.lenders = append(old.lenders[:0], a.lenders...)
 	c.retired = append(old.retired[:0], a.retired...)
 	c.scratch = old.scratch[:0]
+	c.tops = tops{a.tops.kept, append(old.tops.heap[:0], a.tops.heap...), append(old.tops.current[:0], a.tops.current...)}
 	c.pools = old.pools[:min(len(old.pools), len(a.pools))]
 	for i, p := range a.pools {
 		if i == len(c.pools) {
@@ -58,8 +59,29 @@ func (s *freeSet) copyTo(c *freeSet) {
 	for w := range s.used {
 		for m := s.used[w] | c.used[w]; m != 0; m &= m - 1 {
 			b := w<<6 + bits.TrailingZeros64(m)
-			c.put(b, append(c.bin(b)[:0], s.bin(b)...))
+			s.bin(b).copyTo(c.binFor(b))
 		}
 	}
-	c.used = s.used
+	c.used, c.most, c.top = s.used, s.most, s.top
+}
+
+// copyTo copies a bin, which may be nil.
+func (b *sizeBin) copyTo(c *sizeBin) {
+	if b == nil {
+		c.first, c.more = c.first[:0], nil
+		return
+	}
+	c.first = append(c.first[:0], b.first...)
+	var old, more [][]freeEntry
+	if c.more != nil {
+		old, more = *c.more, (*c.more)[:0]
+	}
+	for k := range b.runs() {
+		var spare []freeEntry
+		if k < len(old) {
+			spare = old[k][:0]
+		}
+		more = append(more, append(spare, b.run(k+1)...))
+	}
+	c.setMore(more)
 }

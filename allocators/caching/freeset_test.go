@@ -3,6 +3,7 @@ package caching
 import (
 	"cmp"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -65,6 +66,62 @@ func TestFreeSet(t *testing.T) {
 			},
 		})
 	})
+}
+
+// A bin that grows long is cut into runs, and goes back to one as it empties: the order stays, whatever comes and goes.
+func TestFreeSetOfManyEqualSizes(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	s, list := new(freeSet), []freeEntry{}
+	check := func() {
+		t.Helper()
+		if got := s.all(nil); !slices.Equal(got, list) {
+			t.Fatalf("%d entries out of order, or not those that were put in", len(got))
+		}
+		i := len(list)
+		for at := s.last(); at.ok(); at = s.prev(at) {
+			if i--; s.at(at) != list[i] {
+				t.Fatalf("going back, %v is where %v should be", s.at(at), list[i])
+			}
+		}
+	}
+	put := func(e freeEntry) {
+		i, found := slices.BinarySearchFunc(list, e, compareEntries)
+		if !found {
+			list = slices.Insert(list, i, e)
+			s.insert(e.size, e.addr, e.slot)
+		}
+	}
+	for round := range 6 {
+		for n := range 4 * longestRun {
+			addr := random.Uint64N(1 << 40)
+			switch round % 3 {
+			case 1:
+				addr = uint64(n) + 1<<41 // ascending
+			case 2:
+				addr = 1<<42 - uint64(n) // descending
+			}
+			put(freeEntry{12 << 20, addr, int32(n)})
+		}
+		check()
+		var c freeSet
+		s.copyTo(&c)
+		if !slices.Equal(c.all(nil), list) {
+			t.Fatal("the copy is another")
+		}
+		s.copyTo(&c)
+		for len(list) > round*100 {
+			i := random.IntN(len(list))
+			if at := s.below(list[i].size, list[i].addr); (i > 0) != at.ok() || at.ok() && s.at(at) != list[i-1] {
+				t.Fatalf("below entry %d", i)
+			}
+			s.remove(list[i].size, list[i].addr)
+			list = slices.Delete(list, i, i+1)
+			if len(list) > 0 && s.at(s.atLeast(12<<20)) != list[0] {
+				t.Fatal("the first of the size is another")
+			}
+		}
+		check()
+	}
 }
 
 // expect checks that a position is that of list[i], or none if there is no such element.

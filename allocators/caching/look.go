@@ -97,6 +97,14 @@ func (a *Allocator) Cut(pool, stream uint32, small bool, z int64, expandable boo
 	return e.addr, e.size, true
 }
 
+// FreeAt is the size of the free block that begins at an address, 0 if there is none.
+func (a *Allocator) FreeAt(addr uint64) int64 {
+	if slot := a.freeAt(addr); slot != 0 && a.blocks[slot].addr == addr {
+		return a.blocks[slot].size
+	}
+	return 0
+}
+
 // LargestFree is the size of the largest free block that a request of so many bytes may have of a pool and stream, be it
 // large enough or not; 0 if there is none.
 func (a *Allocator) LargestFree(pool, stream uint32, size int64) int64 {

@@ -11,10 +11,34 @@ func (a *Allocator) Malloc(r allocators.Request) error {
 	return a.malloc(r, z, z <= config.SmallSize)
 }
 
-// Restore serves a request of the restoration of a saved graph pool, which lays blocks out again by their
-// own sizes: it may ask the small pool for more than 1 MiB.
-func (a *Allocator) Restore(r allocators.Request, small bool) error {
+// MallocIn serves a request that is known to be of a size class. If that is not the one that its size says,
+// only the restoration of a saved graph pool can have made it.
+func (a *Allocator) MallocIn(r allocators.Request, small bool) error {
 	return a.malloc(r, a.roundIn(r.Size, small), small)
+}
+
+// Restore serves a request of the restoration of a saved graph pool, which lays blocks out again by their
+// own sizes: nothing is rounded, and it may ask the small pool for more than 1 MiB.
+func (a *Allocator) Restore(r allocators.Request, small bool) error {
+	return a.malloc(r, (r.Size+minBlock-1)/minBlock*minBlock, small)
+}
+
+// Lay restores a block at the beginning of a free one, as PyTorch does it: where the saved block was, without a
+// search. It is false, and nothing has changed, if no free block of the pool and stream that is large enough
+// begins there.
+func (a *Allocator) Lay(r allocators.Request, small bool, addr uint64) bool {
+	slot := a.freeAt(addr)
+	if slot == 0 {
+		return false
+	}
+	b, p := &a.blocks[slot], a.pool(r.Pool, small)
+	if b.addr != addr || b.pool != p.index || b.stream != r.Stream || b.size < r.Size || r.Size <= 0 || r.Size%minBlock != 0 {
+		return false
+	}
+	a.removeFree(p, b)
+	a.give(slot, r, r.Size, b.size > r.Size)
+	a.notePeak()
+	return true
 }
 
 // roundIn is the size of the block for a request that is known to be of a size class. If the class is the
@@ -161,10 +185,16 @@ func (a *Allocator) splits(p *pool, size, z int64, expandable bool) bool {
 // handOut makes a block, which is in no free set, the caller's, after cutting off what it does not need.
 func (a *Allocator) handOut(slot int32, r allocators.Request, z int64, expandable bool) {
 	b := &a.blocks[slot]
+	a.give(slot, r, z, a.splits(a.pools[b.pool], b.size, z, expandable))
+}
+
+// give makes a block, which is in no free set, the caller's: with split the first z bytes of it.
+func (a *Allocator) give(slot int32, r allocators.Request, z int64, split bool) {
+	b := &a.blocks[slot]
 	p, d := a.pools[b.pool], &a.detail
 	classic, wasSplit := b.segment < 0, !b.whole()
 	switch {
-	case a.splits(p, b.size, z, expandable):
+	case split:
 		rest := a.cut(slot, z)
 		a.addFree(p, rest)
 		if classic && wasSplit {

@@ -51,11 +51,14 @@ func (p *pool) set(stream uint32) *freeSet {
 	return nil
 }
 
-func (p *pool) newSet(stream uint32) *freeSet {
+func (a *Allocator) newSet(p *pool, stream uint32) *freeSet {
 	for int(stream) >= len(p.free) {
 		p.free = append(p.free, nil)
 	}
-	p.free[stream] = new(freeSet)
+	p.free[stream] = &freeSet{top: a.tops.join()}
+	if !a.tops.kept && len(a.tops.current) > fewSets {
+		a.keepTops()
+	}
 	return p.free[stream]
 }
 
@@ -65,15 +68,32 @@ func (a *Allocator) addFree(p *pool, slot int32) {
 	b.born = p.clock
 	s := p.set(b.stream)
 	if s == nil {
-		s = p.newSet(b.stream)
+		s = a.newSet(p, b.stream)
 	}
 	s.insert(b.size, b.addr, slot)
+	if a.tops.kept && b.size > s.most {
+		s.most = b.size
+		a.tops.change(s.top, s.most)
+	}
 	a.cached += a.releasable(b)
 }
 
 func (a *Allocator) removeFree(p *pool, b *block) {
-	p.free[b.stream].remove(b.size, b.addr)
+	s := p.free[b.stream]
+	s.remove(b.size, b.addr)
+	a.lowerTop(s, b.size)
 	a.cached -= a.releasable(b)
+}
+
+// lowerTop notes that a block of so many bytes left a set.
+func (a *Allocator) lowerTop(s *freeSet, size int64) {
+	if !a.tops.kept || size < s.most {
+		return
+	}
+	if most := s.largest(); most != s.most {
+		s.most = most
+		a.tops.change(s.top, most)
+	}
 }
 
 // releasable is how much of a free block a flush would give back: all of it if it is a whole segment, the
@@ -109,6 +129,7 @@ func (a *Allocator) takeFree(p *pool, stream uint32, z int64, expandable bool) i
 func (a *Allocator) takeAt(s *freeSet, at position) int32 {
 	slot := s.at(at).slot
 	s.removeAt(at)
+	a.lowerTop(s, a.blocks[slot].size)
 	a.cached -= a.releasable(&a.blocks[slot])
 	return slot
 }

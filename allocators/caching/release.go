@@ -137,15 +137,6 @@ func (a *Allocator) releaseDown(s *freeSet, at position, need int64) bool {
 	return total >= need
 }
 
-// below is the last position before (size, addr).
-func (s *freeSet) below(size int64, addr uint64) position {
-	b := binOf(size)
-	if i := find(s.bin(b), size, addr); i > 0 {
-		return position{b, i - 1}
-	}
-	return s.lastBefore(b)
-}
-
 // releaseSegmentOrSkip guards against a state that was adopted from a recording made under other settings.
 func (a *Allocator) releaseSegmentOrSkip(slot int32) {
 	if a.blocks[slot].whole() {

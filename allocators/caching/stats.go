@@ -115,17 +115,11 @@ func (a *Allocator) Private() int64 { return a.private }
 // Fragmentation splits what is reserved now.
 func (a *Allocator) Fragmentation() allocators.Fragmentation {
 	f := a.Unused()
-	for _, p := range a.pools {
-		for _, s := range p.free {
-			if s != nil {
-				f.Largest = max(f.Largest, s.largest())
-			}
-		}
-	}
+	f.Largest = a.largestFree()
 	return f
 }
 
-// Unused is Fragmentation without the largest free block, which takes a look at every pool and stream.
+// Unused is Fragmentation without the largest free block.
 func (a *Allocator) Unused() allocators.Fragmentation {
 	d := &a.detail
 	active, allocated := d.ActiveBytes[All].Current, d.AllocatedBytes[All].Current
