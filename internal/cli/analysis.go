@@ -18,6 +18,8 @@ type analysisFlags struct {
 	logs     []string
 	offset   time.Duration
 	step     string
+	rules    []string
+	ruleFile string
 }
 
 func (a *analysisFlags) flags(c *cobra.Command) {
@@ -26,7 +28,9 @@ func (a *analysisFlags) flags(c *cobra.Command) {
 	f.Var(newDevice(&a.device), "device", "only this device")
 	f.StringVar(&a.from, "from", "", "look for peaks from this event on (a number, or a time such as +2.5s)")
 	f.StringVar(&a.to, "to", "", "look for peaks up to this event")
-	f.StringVar(&a.at, "at", "", "look at the instant after this event (a number, or a time such as +2.5s)")
+	f.StringVar(&a.at, "at", "", "look at the instant after this event as well (a number, or a time such as +2.5s)")
+	f.StringArrayVar(&a.rules, "category", nil, "`NAME=REGEX`: blocks whose stack or annotation matches are of this category (repeatable, the first counts)")
+	f.StringVar(&a.ruleFile, "categories", "", "a `file` of such rules in TOML: [[category]] with name and match")
 	f.StringVar(&a.step, "step", "", "annotations whose names match this regular expression are the steps")
 	f.StringArrayVar(&a.logs, "nvml", nil, "a `log` of the device's memory to hold against it (nvidia-smi, DCGM, …; repeatable): what is outside the allocator")
 	f.DurationVar(&a.offset, "nvml-offset", 0, "what to add to the log's times, instead of finding it")
@@ -38,6 +42,9 @@ func (a *analysisFlags) analyze(e *env, c *cobra.Command, file string) (*report.
 	o := report.Options{Limit: a.room.limit.or(-1), Memory: a.room.memory.or(0), Device: a.device, Replay: !a.noReplay}
 	var err error
 	if o.Step, err = stepPattern(a.step); err != nil {
+		return nil, o, err
+	}
+	if o.Rules, err = categoryRules(a.rules, a.ruleFile); err != nil {
 		return nil, o, err
 	}
 	t, err := e.open(file)
