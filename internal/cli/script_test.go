@@ -106,7 +106,7 @@ func pipe(ts *testscript.TestScript, neg bool, args []string) {
 // with bytes from elsewhere.
 func TestDamagedFiles(t *testing.T) {
 	whole := unpacked(t, "golden/oom.pickle.zst")
-	verbs := [][]string{{"info"}, {"analyze"}, {"verify"}, {"replay"}, {"oom"}, {"diff", filepath.Join(recordtest.Testdata(), "golden", "oom.pickle.zst")}, {"check", "--max-peak-reserved", "1GiB"}}
+	verbs := [][]string{{"info"}, {"analyze"}, {"report", "--format", "html"}, {"verify"}, {"replay"}, {"oom"}, {"diff", filepath.Join(recordtest.Testdata(), "golden", "oom.pickle.zst")}, {"check", "--max-peak-reserved", "1GiB"}}
 	file := filepath.Join(t.TempDir(), "x.pickle")
 	run := func(what string, data []byte, verb []string) {
 		t.Helper()

@@ -50,13 +50,17 @@ export const WAYS = {
   age: {name: "how long it lived"},
 };
 
+// several says whether a list has different numbers, or such as come to different ones in another list.
+export function several(list, as) {
+  for (let i = 1; i < list.length; i++) if (list[i] !== list[0] && (!as || as[list[i]] !== as[list[0]])) return true;
+  return false;
+}
+
 // waysOf are those that tell blocks of a recording apart.
 export function waysOf(recording) {
-  const several = (list) => list.some((v) => v !== list[0]);
-  const places = recording.stack.some((s) => recording.codes.place[s] !== recording.codes.place[recording.stack[0]]);
   return Object.keys(WAYS).filter((way) => {
     const {of} = WAYS[way];
-    if (way === "place") return places;
+    if (way === "place") return several(recording.stack, recording.codes.place);
     if (way === "age") return recording.states > 2;
     return !of || several(of(recording));
   });
@@ -67,7 +71,7 @@ const SHARES = [["under 0.1 % of the recording", 0.001], ["up to 1 %", 0.01], ["
 
 // Colours gives each block a shade, which is a class of the legend in one of three lightnesses, and each shade its looks.
 export class Colours {
-  constructor(recording, way, lit) {
+  constructor(recording, way) {
     this.recording = recording;
     this.way = way;
     const n = recording.n;
@@ -85,7 +89,8 @@ export class Colours {
       list.forEach((name, i) => this.addClass(name, HUES[hue(i)]));
       if (!list.length) this.addClass("all", HUES.sky);
     }
-    this.shade(lit);
+    this.used = new Uint8Array(this.names.length);
+    for (let b = 0; b < n; b++) this.used[this.classes[b]] = 1;
   }
 
   addClass(name, base) {
@@ -147,14 +152,12 @@ export class Colours {
         this.edges[kinds + 3 * k + v] = this.sides[kinds + 3 * k + v] = word(mix(dim, looks.ink, 0.1));
       }
     }
-    const shades = new Uint16Array(recording.n);
+    const {n, stack} = recording;
+    const shades = this.shades ||= new Uint16Array(n);
+    // Neighbours of a class differ in lightness: by their line of code, if the class is not that itself.
     const byStack = this.way === "role" || this.way === "phase";
-    for (let b = 0; b < recording.n; b++) {
-      // Neighbours of a class differ in lightness: by their line of code, if the class is not that itself.
-      const v = byStack ? (recording.stack[b] * 2654435761 >>> 16) % 3 : b & 1;
-      shades[b] = 3 * classes[b] + v + (lit && !lit(b) ? kinds : 0);
-    }
-    this.shades = shades;
+    for (let b = 0; b < n; b++) shades[b] = 3 * classes[b] + (byStack ? (Math.imul(stack[b], 0x9e3779b1) >>> 16) % 3 : b & 1);
+    if (lit) for (let b = 0; b < n; b++) if (!lit(b)) shades[b] += kinds;
     this.ground = word(looks.ground);
     this.held = word(looks.held);
     this.hatch = word(looks.hatch);

@@ -3,6 +3,7 @@
 import {byId, element, fill} from "./document.js";
 import {bytes, count, plural, share} from "./format.js";
 import {BEFORE, WITHOUT, nameOf} from "./codes.js";
+import {several} from "./colours.js";
 
 const SHOWN = 25; // rows, until somebody asks for all
 
@@ -28,7 +29,6 @@ function bare(recording, b) {
 // sidesOf are those from which a recording looks like anything.
 function sidesOf(recording) {
   const {codes, meta} = recording;
-  const several = (list) => list.some((v) => v !== list[0]);
   return Object.keys(SIDES).filter((side) => {
     switch (side) {
     case "role": return several(recording.role);

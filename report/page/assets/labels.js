@@ -58,7 +58,7 @@ export function writeNames(context, raster, ratio, nameOf, inkOf) {
   context.textAlign = "left";
   for (const p of placesFor(raster, ratio)) {
     const left = p.from / ratio, width = (p.to - p.from) / ratio;
-    const text = fitted(context, nameOf(p.block), width - 10);
+    const name = nameOf(p.block), text = name && fitted(context, name, width - 10);
     if (!text) continue;
     context.fillStyle = inkOf(p.block);
     context.fillText(text, left + 5, (raster.height - (p.bottom + p.top) / 2) / ratio + 0.5);

@@ -130,7 +130,7 @@ class App {
       return;
     }
     if (!this.colours || this.colours.recording !== this.recording || this.colours.way !== this.view.colour) {
-      this.colours = new Colours(this.recording, this.view.colour, null);
+      this.colours = new Colours(this.recording, this.view.colour);
     }
     this.lit = this.search.litBy(this.recording);
     this.colours.shade(this.lit);
@@ -234,10 +234,9 @@ class App {
   // showLegend lists the classes of the colouring, with what they have at the chosen moment.
   showLegend() {
     const r = this.recording, {colours, view} = this;
-    const sums = new Float64Array(colours.names.length), ever = new Uint8Array(colours.names.length);
+    const sums = new Float64Array(colours.names.length);
     for (const b of r.blocksAt(view.state)) sums[colours.classes[b]] += r.bytesOf(b);
-    for (let b = 0; b < r.n; b++) ever[colours.classes[b]] = 1;
-    const order = colours.names.map((_, k) => k).filter((k) => ever[k]);
+    const order = colours.names.map((_, k) => k).filter((k) => colours.used[k]);
     if (view.colour === "place") order.sort((a, b) => sums[b] - sums[a]);
     const shown = order.slice(0, 12);
     fill(byId("legend"), ...shown.map((k) => {

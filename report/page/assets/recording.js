@@ -132,6 +132,7 @@ export class Recording {
     for (let k = 0; k < this.tops.length; k++) this.tops[k] = this.scan(k << BUCKET, Math.min(this.states, (k + 1) << BUCKET));
   }
 
+  // scan is the first state with the most allocated of a short stretch.
   scan(from, to) {
     const {allocated} = this;
     let best = from, most = allocated[from];

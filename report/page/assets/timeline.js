@@ -139,7 +139,7 @@ export class Timeline {
     this.drawAxes();
     c.save();
     c.translate(MARGIN.left, MARGIN.top);
-    writeNames(c, raster, dense, (b) => titleOf(this.recording, b), (b) => colours.inkOf(b));
+    writeNames(c, raster, dense, (b) => this.app.lit && !this.app.lit(b) ? "" : titleOf(this.recording, b), (b) => colours.inkOf(b));
     c.restore();
     this.drawReserved();
     this.drawSteps();
