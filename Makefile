@@ -16,10 +16,24 @@ FUZZTIME   ?= 10s
 PLATFORMS  ?= linux/amd64 linux/arm64 darwin/arm64 windows/amd64
 CHROMIUM   ?= chromium
 
-.PHONY: build install test short lint bench bench-compare fuzz fidelity cover cross modules screenshots clean help
+# What talks to a GPU needs cgo. NVML's functions are looked up when they are called, and so must not be bound before.
+GPUENV     := CGO_ENABLED=1 CGO_CFLAGS='-O2 -g -Wno-deprecated-declarations'
+GPUFLAGS   := -tags nvml,minimal
+GPULDFLAGS := -extldflags=-Wl,-z,lazy
+GPUPKG     := ./allocators/driver/cuda ./simulate/gpu ./internal/record
+
+.PHONY: build gpu gpu-test install test short lint bench bench-compare fuzz fidelity cover cross modules screenshots clean help
 
 build: ## bin/vramscope: one static binary without cgo
 	CGO_ENABLED=0 $(GO) build $(BUILDFLAGS) -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/vramscope ./cmd/vramscope
+
+gpu: ## bin/vramscope with what uses a GPU: gpu, record, replay --driver cuda; needs a C compiler
+	$(GPUENV) $(GO) build $(BUILDFLAGS) $(GPUFLAGS) -buildvcs=false -ldflags '$(LDFLAGS) $(GPULDFLAGS)' -o bin/vramscope ./cmd/vramscope
+
+gpu-test: ## vet and test what uses a GPU, over drivers that need none; on a machine with one, over that too
+	$(GPUENV) $(GO) vet $(GPUFLAGS) $(GPUPKG) ./internal/cli
+	$(GPUENV) $(GO) test $(GPUFLAGS) -ldflags '$(GPULDFLAGS)' $(GPUPKG)
+	$(GPUENV) $(GO) test $(GPUFLAGS) -ldflags '$(GPULDFLAGS)' -run 'GPU|TestScripts/gpu' ./internal/cli
 
 install: ## the same into GOBIN
 	CGO_ENABLED=0 $(GO) install $(BUILDFLAGS) -buildvcs=false -ldflags '$(LDFLAGS)' ./cmd/vramscope
