@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs what people type. In each script's folder lie oom.pickle (68 events that end in an
 // out-of-memory error under 1 GiB) and graph.pickle.zst (a CUDA graph); $UNUSUAL is the folder of the
-// handmade snapshots.
+// handmade snapshots, $GRADS a program in training that keeps gradients.
 //
 // fails CODE ARGS... runs the program, which must exit with that code, write nothing to standard output and
 // exactly one line to standard error.
@@ -38,6 +38,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("UNUSUAL", filepath.Join(filepath.Dir(recordtest.Testdata()), "report", "testdata", "unusual"))
+			e.Setenv("GRADS", filepath.Join(recordtest.Testdata(), "torch", "gpt_leak_grads.c0.pickle.zst"))
 			if err := os.WriteFile(filepath.Join(e.WorkDir, "graph.pickle.zst"), packed, 0o644); err != nil {
 				return err
 			}
