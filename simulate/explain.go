@@ -101,7 +101,7 @@ func (f *follower) try(x explanation, t int) bool {
 	if e.Op == trace.OpOOM {
 		r.Block = uint32(f.dev.NumBlocks)
 	}
-	err := f.a.Restore(r, where.small)
+	err := f.a.MallocIn(r, where.small)
 	if f.broken {
 		return false
 	}

@@ -494,6 +494,10 @@ scan:
 			f.i = t + 1
 			return
 		}
+		if n := f.restored(t); n > 0 {
+			f.layOut(t, n)
+			return
+		}
 	}
 	f.explain(t)
 }
@@ -522,11 +526,7 @@ func (f *follower) placed(e *trace.Event, r *region) {
 	f.setPool(e.Block, r.pool)
 	setAt(&f.previous, e.Stream, r.pool)
 	if small := f.cfg.RoundSize(e.Size) <= config.SmallSize; small != r.small {
-		if f.out.Requests.Restored == nil {
-			f.out.Requests.Restored = map[trace.BlockID]bool{}
-			f.assume("a saved graph pool was laid out again")
-		}
-		f.out.Requests.Restored[e.Block] = r.small
+		f.isRestored(e, r)
 	}
 }
 

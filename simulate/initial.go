@@ -253,5 +253,80 @@ func noSplitPools(dev *trace.Device, cfg *config.Config) map[uint32]bool {
 			found[uint32(id)] = true
 		}
 	}
+	wholePages(dev, cfg, found)
 	return found
+}
+
+// mostWatched is how many blocks of a pool are watched for room that the next one does not use.
+const mostWatched = 64
+
+// wholePages finds those of them whose memory is expandable: there a block takes whole pages, and the next one begins
+// with the page behind it, although there was room.
+func wholePages(dev *trace.Device, cfg *config.Config, found map[uint32]bool) {
+	type used struct {
+		addr   uint64
+		left   int64 // of its last page
+		stream trace.StreamID
+		small  bool
+	}
+	type seen struct {
+		within bool // a block begins or ends within a page
+		live   map[trace.BlockID]used
+		passed bool // a block begins with a page although another has left enough of its last one
+	}
+	pools := map[trace.PoolID]*seen{}
+	segments, blocks := dev.Final.Segments, dev.Final.Blocks
+	for _, seg := range segments {
+		if seg.Expandable && seg.Pool != trace.PoolDefault && seg.Pool != trace.PoolUnknown && pools[seg.Pool] == nil {
+			pools[seg.Pool] = &seen{live: map[trace.BlockID]used{}}
+		}
+	}
+	if len(pools) == 0 {
+		return
+	}
+	home := map[trace.BlockID]*seen{}
+	of := func(addr uint64) (*trace.Segment, *seen) {
+		i, _ := slices.BinarySearchFunc(segments, addr, func(s trace.Segment, a uint64) int { return cmp.Compare(s.Addr+uint64(s.Size), a+1) })
+		if i == len(segments) || addr < segments[i].Addr || !segments[i].Expandable {
+			return nil, nil
+		}
+		return &segments[i], pools[segments[i].Pool]
+	}
+	for _, b := range blocks {
+		if _, p := of(b.Addr); p != nil && b.State != trace.BlockFree {
+			p.within = p.within || b.Size%config.SmallSegment != 0
+		}
+	}
+	for _, e := range dev.Events.All() {
+		switch e.Op {
+		case trace.OpAlloc:
+			seg, p := of(e.Addr)
+			if p == nil || p.within {
+				continue
+			}
+			page, z := cfg.LargeSegmentSize, cfg.RoundSize(e.Size)
+			small := z <= config.SmallSize
+			if small {
+				page = config.SmallSegment
+			}
+			p.within = int64(e.Addr-seg.Addr)%page != 0
+			for _, u := range p.live {
+				p.passed = p.passed || u.addr != e.Addr && u.left >= z && u.stream == e.Stream && u.small == small
+			}
+			if len(p.live) < mostWatched {
+				p.live[e.Block] = used{e.Addr, page - 1 - (z-1)%page, e.Stream, small}
+				home[e.Block] = p
+			}
+		case trace.OpFreeCompleted, trace.OpFree:
+			if p := home[e.Block]; p != nil {
+				delete(p.live, e.Block)
+				delete(home, e.Block)
+			}
+		}
+	}
+	for id, p := range pools {
+		if p.passed && !p.within {
+			found[uint32(id)] = true
+		}
+	}
 }

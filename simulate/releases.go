@@ -162,20 +162,44 @@ func (f *follower) poolBefore(events []*trace.Event) uint32 {
 	return 0
 }
 
-// dropped explains the burst as the deletion of a MemPool, which gives back its memory alone.
+// dropped explains the burst as the deletion of a MemPool, which waits for its pending blocks and gives back its
+// memory alone.
 func (f *follower) dropped() bool {
-	burst := f.burst()
-	if len(burst) == 0 {
+	first := f.i
+	for first < f.end && f.event(first).Op == trace.OpFreeCompleted {
+		first++
+	}
+	if first == f.end || f.event(first).Op != trace.OpSegmentFree && f.event(first).Op != trace.OpSegmentUnmap {
 		return false
 	}
-	r := f.regions.at(burst[0].Addr)
-	if r == nil || r.pool == 0 {
-		return f.fail("memory given back", "nothing", f.show(f.i))
+	r := f.regions.at(f.event(first).Addr)
+	if r == nil || r.pool == 0 && !f.leaves(first) {
+		return f.fail("memory given back", "nothing", f.show(first))
 	}
 	f.act(ReleasePool, r.pool)
 	at := f.i
 	f.a.ReleasePool(r.pool)
 	return !f.broken && f.i > at
+}
+
+// leaves makes the segments of the burst that begins with an event a private pool's. That is only believed of
+// segments older than the recording, whose taking was not seen.
+func (f *follower) leaves(first int) bool {
+	for i := f.i; i < first; i++ {
+		f.complete(f.event(i))
+	}
+	pool := f.pools
+	f.pools++
+	for i := first; i < f.end && f.event(i).Op == trace.OpSegmentFree; i++ {
+		r := f.regions.at(f.event(i).Addr)
+		if r == nil || r.sure || r.expandable || r.pool != 0 || !r.old {
+			return false
+		}
+		f.a.Relabel(r.addr, pool)
+		f.work += f.a.Len()
+		r.pool, r.sure = pool, true
+	}
+	return true
 }
 
 // burst lists the releases that come next without a break.
