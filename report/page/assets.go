@@ -17,7 +17,7 @@ var assets embed.FS
 func modules() []string {
 	return []string{
 		"format", "unpack", "recording", "stacked", "view", "colours", "axis", "raster", "labels", "codes", "memory", "document",
-		"timeline", "overview", "hover", "addressmap", "flame", "holders", "inspector", "uses", "samples", "search", "keys", "main",
+		"timeline", "overview", "hover", "addressmap", "flame", "holders", "pins", "inspector", "uses", "samples", "search", "keys", "main",
 	}
 }
 

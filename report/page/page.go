@@ -130,7 +130,7 @@ type deviceJSON struct {
 
 // momentJSON is a state that somebody wants to see.
 type momentJSON struct {
-	Kind      string `json:"kind"` // allocated, reserved, oom, end
+	Kind      string `json:"kind"` // allocated, reserved, asked, oom, end
 	State     int    `json:"state"`
 	Allocated *int64 `json:"allocated_bytes"`
 	Reserved  *int64 `json:"reserved_bytes"`
@@ -215,6 +215,9 @@ func moments(d *report.Device) []momentJSON {
 	list := []momentJSON{of("allocated", "Peak allocated", d.PeakAllocated), of("reserved", "Peak reserved", d.PeakReserved)}
 	if list[1].Reserved == nil {
 		list = list[:1]
+	}
+	if d.At != nil {
+		list = append(list, of("asked", "The moment asked for", *d.At))
 	}
 	for i := range d.OOMs {
 		o := &d.OOMs[i]

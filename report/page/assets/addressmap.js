@@ -56,6 +56,7 @@ export class AddressMap {
     s.clear();
     for (const g of this.layout.groups) this.drawGroup(c, g, width, colours);
     this.tell();
+    if (this.recording.meta.extents) this.app.pins.draw(this.layout);
   }
 
   // drawGroup draws the rows of a group. A pixel is many bytes: it has the colour of the block that takes most of them,
@@ -182,12 +183,13 @@ export class AddressMap {
 
   // tell says in words what the map shows.
   tell() {
-    const {layout, recording} = this, {stranded, cached} = layout.free();
+    const {layout, recording} = this, {stranded, cached, pieces, largest} = layout.free();
     const segments = layout.segments.length, expandable = layout.segments.filter((s) => s.expandable).length;
     const parts = [];
     if (recording.meta.extents) {
       parts.push(plural(segments, "segment") + (expandable ? ", " + (expandable === segments ? "" : expandable + " ") + "mapped in expandable address space" : ""));
       parts.push(plural(layout.blocks.length, "block"));
+      if (pieces) parts.push("free in " + plural(pieces, "piece") + ", the largest " + bytes(largest));
       byId("map-note").textContent = parts.join(" · ");
     } else {
       byId("map-note").textContent = plural(layout.blocks.length, "block") + " · what was held around them the recording does not tell";

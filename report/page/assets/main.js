@@ -10,6 +10,7 @@ import {Holders} from "./holders.js";
 import {Inspector} from "./inspector.js";
 import {Keys} from "./keys.js";
 import {Overview} from "./overview.js";
+import {Pins} from "./pins.js";
 import {LATER, Recording} from "./recording.js";
 import {Samples} from "./samples.js";
 import {Search} from "./search.js";
@@ -38,10 +39,11 @@ class App {
     this.uses = new Uses(this);
     this.samples = new Samples(this);
     this.holders = new Holders(this);
+    this.pins = new Pins(this);
     this.inspector = new Inspector(this);
     this.search = new Search(this);
     this.keys = new Keys(this);
-    this.parts = [this.timeline, this.overview, this.map, this.flame, this.uses, this.holders, this.inspector];
+    this.parts = [this.timeline, this.overview, this.map, this.flame, this.uses, this.holders, this.pins, this.inspector];
     this.ready = false;
     this.format = {bytes, count, plural}; // for whoever asks the page something
   }
@@ -115,7 +117,7 @@ class App {
   // mend replaces what the view cannot be of this recording, as a link may have it.
   mend() {
     const r = this.recording, v = this.view, {moments} = r.meta;
-    const first = moments.find((m) => m.kind === "oom") || moments[0];
+    const first = ["asked", "oom", "allocated"].map((kind) => moments.find((m) => m.kind === kind)).find((m) => m);
     if (v.state === null) v.state = first ? first.state : 0;
     v.state = Math.max(0, Math.min(r.states - 1, v.state));
     if (v.block < 0 || v.block >= r.n) v.block = -1;
@@ -213,7 +215,7 @@ class App {
     this.moments = r.meta.moments.filter((m) => m.kind !== "oom" || failures.indexOf(m) < FAILURES);
     fill(byId("moments"), ...this.moments.map((m) => element("button", {type: "button", className: m.kind, onclick: () => this.goTo(m.state)},
       element("span", {className: "what"}, m.text),
-      element("span", {className: "amount"}, m.kind === "oom" ? bytes(m.requested_bytes) + " asked" : bytes(m.kind === "reserved" ? m.reserved_bytes : m.allocated_bytes)),
+      element("span", {className: "amount"}, m.kind === "oom" ? bytes(m.requested_bytes) + " asked for" : bytes(m.kind === "reserved" ? m.reserved_bytes : m.allocated_bytes)),
       element("span", {className: "when"}, "  " + (r.hasTimes() && m.state > 0 ? whenOf(r, m.state).split(" · ")[0] : m.state > 0 ? "event " + count(m.state - 1) : "before recording")))),
       failures.length > FAILURES && element("span", {className: "fine"}, plural(failures.length - FAILURES, "more failure") + ": ", element("kbd", {}, "o")));
   }

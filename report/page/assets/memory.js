@@ -87,13 +87,23 @@ export class Layout {
 
   // free sums up what is held and not in use: in segments that something keeps, and in those that nothing does.
   free() {
-    let stranded = 0, cached = 0;
+    const sum = {stranded: 0, cached: 0, pieces: 0, largest: 0};
     for (const s of this.segments) {
-      const size = s.end - s.addr;
-      if (s.used === 0) cached += size;
-      else stranded += size - s.used;
+      if (s.used === 0) sum.cached += s.end - s.addr;
+      else sum.stranded += s.end - s.addr - s.used;
+      let from = s.addr;
+      const piece = (to) => {
+        if (to > from) sum.pieces++;
+        sum.largest = Math.max(sum.largest, to - from);
+      };
+      for (let i = s.first; i < s.last; i++) {
+        const b = this.blocks[i], addr = this.recording.address(b);
+        piece(addr);
+        from = addr + this.recording.bytesOf(b);
+      }
+      piece(s.end);
     }
-    return {stranded, cached};
+    return sum;
   }
 
   // at is what lies at an offset into a group: its segment, and the block there, -1 for none.
