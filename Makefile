@@ -86,7 +86,7 @@ screenshots: build ## the pictures of the documentation, into docs/images; that 
 	done
 	bin/vramscope report testdata/gpt_oom.pickle.zst --limit 12GiB --plot allocators -o docs/images/allocators.png
 	bin/vramscope report testdata/gpt_oom.pickle.zst -o bin/page.html
-	$(CHROMIUM) --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1160,820 --virtual-time-budget=5000 \
+	$(CHROMIUM) --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1200,960 --virtual-time-budget=5000 \
 	  --screenshot=docs/images/page.png file://$(CURDIR)/bin/page.html
 
 clean: ## what the targets above made

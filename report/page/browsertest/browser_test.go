@@ -65,7 +65,7 @@ const wait = 2 * time.Minute
 func browser(t testing.TB) context.Context {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(findBrowser(t)), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.NoFirstRun, chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(wait), chromedp.WindowSize(1280, 800))
+		chromedp.NoFirstRun, chromedp.WSURLReadTimeout(wait), chromedp.WindowSize(1280, 800))
 	for _, flag := range []string{"disable-quic", "disable-background-networking", "disable-component-update", "disable-sync", "hide-scrollbars"} {
 		options = append(options, chromedp.Flag(flag, true))
 	}
