@@ -58,7 +58,7 @@ func Fragmentation(a *report.Analysis, d *report.Device, o report.Options, by By
 		most = max(most, q.v)
 	}
 	vertical(&p.Y, float64(most))
-	panel := &Panel{Plot: p, Caption: "What was reserved, and what of it was in use"}
+	panel := &Panel{Plot: p, Caption: "What was reserved, and what of it was in use", over: true}
 	for i := len(all) - 1; i >= 0; i-- {
 		p.Add(area{k.sums[i], x.high, all[i].fill})
 	}
@@ -77,7 +77,7 @@ func Fragmentation(a *report.Analysis, d *report.Device, o report.Options, by By
 			fmt.Sprintf("peak %s reserved, %s", report.Bytes(at.Reserved), x.when(at.Event, at.Time)), vermilion, draw.BoxGlyph{}})
 	}
 	marks = append(marks, failureCallouts(d, &x, true)...)
-	p.Add(failures{d, &x}, callouts{marks, lines}, fragmentKey(d, all, k.most))
+	p.Add(failures{d, &x}, callouts{marks, lines, 0}, fragmentKey(d, all, k.most))
 	if k.unknown > 0 {
 		panel.Notes = append(panel.Notes, fmt.Sprintf("At %d of the %d instants that are drawn the recording does not keep to the allocator's rules: what was not in use is left white there.", k.unknown, len(k.reserved)))
 	}

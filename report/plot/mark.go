@@ -120,6 +120,7 @@ type callout struct {
 type callouts struct {
 	list  []callout
 	lines []steps
+	top   vg.Length // what is taken at the top, in points
 }
 
 const markRadius = 3.5
@@ -142,7 +143,9 @@ func (o callouts) Plot(c draw.Canvas, p *plot.Plot) {
 		}
 		at := vg.Point{X: x(l.x), Y: y(l.y)}
 		s := letters(textSize, l.color)
-		where := place(c.Rectangle, taken, paths, at, s, l.text)
+		within := c.Rectangle
+		within.Max.Y -= o.top
+		where := place(within, taken, paths, at, s, l.text)
 		taken = append(taken, where)
 		plaque(c, where)
 		c.FillText(s, vg.Point{X: where.Min.X + plaqueRim, Y: (where.Min.Y + where.Max.Y) / 2}, l.text)

@@ -24,6 +24,7 @@ type Panel struct {
 	Plot    *plot.Plot
 	Caption string   // what it shows, in a few words
 	Notes   []string // what is not known, or was assumed
+	over    bool     // it goes over the recording, from left to right
 }
 
 // Picture is one panel or several under each other.
@@ -100,29 +101,34 @@ func sentence(s string) string {
 	return s
 }
 
-// panels draws the plots, equally high and with their vertical axes in line.
+// panels draws the plots, equally high. Those that go over the recording have the same instants above each other.
 func (pic *Picture) panels(c draw.Canvas) {
 	const between = 10
 	n := vg.Length(len(pic.Panels))
 	height := (c.Max.Y - c.Min.Y - between*(n-1)) / n
 	areas := make([]draw.Canvas, len(pic.Panels))
 	var left, right vg.Length
-	for i := range pic.Panels {
+	for i, p := range pic.Panels {
 		area := draw.Crop(c, 0, 0, 0, 0)
 		area.Max.Y = c.Max.Y - (height+between)*vg.Length(i)
 		area.Min.Y = area.Max.Y - height
-		if p := pic.Panels[i]; p.Caption != "" {
+		if p.Caption != "" {
 			s := bold(letters(textSize, ink))
 			c.FillText(aligned(s, draw.XLeft, draw.YTop), vg.Point{X: area.Min.X, Y: area.Max.Y}, shorten(s, clean(p.Caption), area.Max.X-area.Min.X))
 			area.Max.Y -= s.Font.Size*1.3 + 6
 		}
-		data := pic.Panels[i].Plot.DataCanvas(area)
-		left, right = max(left, data.Min.X-area.Min.X), max(right, area.Max.X-data.Max.X)
+		if p.over {
+			data := p.Plot.DataCanvas(area)
+			left, right = max(left, data.Min.X-area.Min.X), max(right, area.Max.X-data.Max.X)
+		}
 		areas[i] = area
 	}
 	for i, p := range pic.Panels {
 		area := areas[i]
-		data := p.Plot.DataCanvas(area)
-		p.Plot.Draw(draw.Crop(area, left-(data.Min.X-area.Min.X), (area.Max.X-data.Max.X)-right, 0, 0))
+		if p.over {
+			data := p.Plot.DataCanvas(area)
+			area = draw.Crop(area, left-(data.Min.X-area.Min.X), (area.Max.X-data.Max.X)-right, 0, 0)
+		}
+		p.Plot.Draw(area)
 	}
 }

@@ -80,7 +80,7 @@ func sampled(a *report.Analysis, d *report.Device) (*Panel, error) {
 				label, report.Bytes(s.Max), report.Span(time.Duration(s.MaxAt-first))), c, draw.CircleGlyph{}})
 		}
 	}
-	p.Add(callouts{peaks, lines}, ends)
+	p.Add(callouts{peaks, lines, 0}, ends)
 	panel.Notes = append(panel.Notes, "The file has samples: what came and went between two of them is not in it.")
 	if left > 0 {
 		panel.Notes = append(panel.Notes, fmt.Sprintf("The largest %d are drawn; %s more.", len(list), countOf(left, "series")))

@@ -157,7 +157,7 @@ func Timeline(a *report.Analysis, d *report.Device, o report.Options, by By) (*P
 	for _, l := range append(allocated, reserved...) {
 		most = max(most, l.v)
 	}
-	panel := &Panel{Plot: p, Caption: "Memory over time"}
+	panel := &Panel{Plot: p, Caption: "Memory over time", over: true}
 	if x.byEvent {
 		panel.Caption = "Memory event by event"
 		if x.crowded {
@@ -189,7 +189,7 @@ func Timeline(a *report.Analysis, d *report.Device, o report.Options, by By) (*P
 	} else {
 		panel.Notes = append(panel.Notes, "What the allocator reserved is not in this recording"+instead(a))
 	}
-	p.Add(failures{d, &x}, callouts{append(peakCallouts(d, &x, held), failureCallouts(d, &x, held)...), lines}, ends)
+	p.Add(failures{d, &x}, callouts{append(peakCallouts(d, &x, held), failureCallouts(d, &x, held)...), lines, stepRow(d)}, ends)
 	panel.Notes = append(panel.Notes, caveats(d)...)
 	return panel, nil
 }
@@ -298,6 +298,14 @@ func (f failures) Plot(c draw.Canvas, p *plot.Plot) {
 type stepBands struct {
 	d *report.Device
 	x *axis
+}
+
+// stepRow is how much room the numbers of the steps take at the top, in points.
+func stepRow(d *report.Device) vg.Length {
+	if len(d.Steps.Steps) == 0 {
+		return 0
+	}
+	return noteSize * 1.3
 }
 
 const leastBand = 4 // points; narrower ones would be a grey mist
