@@ -19,6 +19,7 @@ type explanation struct {
 
 // explain finds what the group that ends with event t means.
 func (f *follower) explain(t int) {
+	f.exchange(t)
 	e := f.event(t)
 	reserved := f.reserved()
 	for _, x := range f.explanations(t) {
@@ -340,6 +341,38 @@ func (f *follower) likelyPools(e *trace.Event, z int64, small bool) []uint32 {
 		return unique(private, 0, f.pools)
 	}
 	return unique(0, private, f.pools)
+}
+
+// exchange corrects what was taken for the default pool's. If the file says that the default pool takes new memory,
+// it had no room: segments that have some, and of which the file does not tell, belong to a private pool.
+func (f *follower) exchange(t int) {
+	e := f.event(t)
+	if e.Op != trace.OpAlloc || !f.takenAnew(e.Addr, t) || f.regions.at(e.Addr) != nil {
+		return
+	}
+	for i := t - 1; i >= f.i; i-- {
+		if n := f.event(i); n.Op == trace.OpSegmentAlloc && n.Addr == e.Addr && n.Pool != trace.PoolDefault {
+			return
+		}
+	}
+	z := f.cfg.RoundSize(e.Size)
+	for {
+		addr, _, ok := f.a.Fit(0, uint32(e.Stream), z <= config.SmallSize, z)
+		r := f.regions.at(addr)
+		if !ok || r == nil || r.pool != 0 || r.sure || r.expandable {
+			return
+		}
+		if f.exchanged == 0 {
+			f.exchanged = f.pools
+			f.pools++
+			f.assume("memory that seemed the default pool's turned out to be a private pool's")
+		}
+		f.work += f.a.Len()
+		for _, b := range f.a.Repool(r.addr, r.size, f.exchanged) {
+			f.setPool(trace.BlockID(b), f.exchanged)
+		}
+		r.pool, r.sure = f.exchanged, true
+	}
 }
 
 // takenAnew says whether the group takes the segment that begins at an address.

@@ -140,14 +140,15 @@ type follower struct {
 
 // state is what an attempt to explain a group may change, and what is put back if it fails.
 type state struct {
-	a        *caching.Allocator
-	regions  regions
-	acts     int
-	segments Tally
-	newest   []uint32 // by stream: the private pool that took a segment last, 0 for none
-	previous []uint32 // by stream: the pool of the last block
-	pools    uint32   // number of pools, named and inferred
-	assumed  map[uint64]slack
+	a         *caching.Allocator
+	regions   regions
+	acts      int
+	segments  Tally
+	newest    []uint32 // by stream: the private pool that took a segment last, 0 for none
+	previous  []uint32 // by stream: the pool of the last block
+	pools     uint32   // number of pools, named and inferred
+	exchanged uint32   // the pool of what was taken for the default pool's first, 0 for none
+	assumed   map[uint64]slack
 }
 
 // Follow holds the caching model against the recording of one device. Where there are only requests, they are

@@ -259,6 +259,29 @@ func (a *Allocator) Forget(addr uint64) bool {
 	return true
 }
 
+// Repool moves a classic segment with all that is in it to another memory pool, and lists the blocks in use there.
+func (a *Allocator) Repool(addr uint64, size int64, pool uint32) []uint32 {
+	var used []uint32
+	for i := 1; i < len(a.blocks); i++ {
+		b := &a.blocks[i]
+		if b.pool < 0 || b.segment >= 0 || b.addr < addr || b.addr >= addr+uint64(size) {
+			continue
+		}
+		from := a.pools[b.pool]
+		to := a.pool(pool, from.small)
+		a.private += to.privately(b.size) - from.privately(b.size)
+		if b.state != free {
+			b.pool = to.index
+			used = append(used, b.number)
+			continue
+		}
+		a.removeFree(from, b)
+		b.pool = to.index
+		a.addFree(to, int32(i))
+	}
+	return used
+}
+
 // Relabel moves a whole free segment to another pool, once the recording shows that it belongs there.
 func (a *Allocator) Relabel(addr uint64, pool uint32) {
 	slot := a.freeAt(addr)
