@@ -110,6 +110,7 @@ func newGPUReplay(e *env) *cobra.Command {
 		mode, conf       string
 		device, recorded int
 		touch            bool
+		addresses        string
 	)
 	var modes strings.Builder
 	for _, m := range gpu.Modes() {
@@ -135,6 +136,12 @@ What was taken is given back in the end, also after an interruption or when memo
 			if decides := mode == string(gpu.Caching) || mode == string(gpu.Expandable); !decides && (conf != "" || room.limit.set) {
 				return usageError{fmt.Errorf("--conf and --limit are of PyTorch's allocator, which --mode %s does without", mode)}
 			}
+			if addresses != "driver" && addresses != "recorded" {
+				return usageError{fmt.Errorf("--addresses %s: there are driver and recorded", addresses)}
+			}
+			if addresses == "recorded" && mode != string(gpu.Caching) {
+				return usageError{errors.New("--addresses recorded is for --mode caching: others do the same wherever memory is")}
+			}
 			o := gpu.Options{Mode: gpu.Mode(mode), Limit: room.limit.or(-1), Memory: room.memory.or(0), Touch: touch}
 			var text *string
 			if c.Flags().Changed("conf") {
@@ -147,7 +154,7 @@ What was taken is given back in the end, also after an interruption or when memo
 			if err := findGPU(); err != nil {
 				return err
 			}
-			x := &gpuReplay{env: e, quiet: out.quiet, file: args[0], recorded: recorded, device: device, limit: room.before(), conf: text, options: o}
+			x := &gpuReplay{env: e, quiet: out.quiet, file: args[0], recorded: recorded, device: device, limit: room.before(), conf: text, asRecorded: addresses == "recorded", options: o}
 			r, code, err := x.run()
 			if err != nil {
 				return err
@@ -167,6 +174,7 @@ What was taken is given back in the end, also after an interruption or when memo
 	f.Var(&room.recorded, "recorded-limit", "what the process could reserve when it was recorded, if that is not --limit")
 	f.Var(newDevice(&device), "device", "the GPU to use, not the first")
 	f.Var(newDevice(&recorded), "recorded-device", "this device of the recording, not the first that has events")
+	f.StringVar(&addresses, "addresses", "driver", "what PyTorch's allocator breaks ties by: the driver's own, or those that memory had in the recorded process")
 	f.BoolVar(&touch, "touch", false, "write to each allocation, so that memory counts that the device gives only when it is used")
 	return c
 }
@@ -206,6 +214,7 @@ type gpuReplay struct {
 	recorded, device int // devices of the file and here, negative for the first
 	limit            int64
 	conf             *string // nil for the recording's own
+	asRecorded       bool    // with the addresses of the recorded process
 	options          gpu.Options
 }
 
@@ -226,6 +235,13 @@ func (x *gpuReplay) run() (r *report.GPUReplay, code, err error) {
 	if x.conf == nil {
 		x.options.Config = follow.Config
 	}
+	if x.asRecorded {
+		layout, ok := follow.Requests.AsRecorded(follow.Surroundings(), simulate.WhatIf{Config: x.options.Config, Limit: x.options.Limit})
+		if !ok {
+			return nil, nil, usageError{fmt.Errorf("%s: --addresses recorded: they are known under the recording's own settings only, without expandable segments, and from its start", x.file)}
+		}
+		x.options.Layout = &layout
+	}
 	dev, closeAll, err := openGPU(x.device)
 	if err != nil {
 		return nil, nil, err
@@ -244,6 +260,9 @@ func (x *gpuReplay) run() (r *report.GPUReplay, code, err error) {
 	c := x.options.Config
 	c.Expandable = c.Expandable || x.options.Mode == gpu.Expandable
 	r.Conf = c.String()
+	if x.asRecorded {
+		r.Notes = append(r.Notes, "PyTorch's allocator was given the addresses that memory had in the recorded process, as far as the recording tells")
+	}
 	if follow.Truncated {
 		r.Notes = append(r.Notes, "the recording begins in the middle of a run: blocks older than it were asked for first")
 	}

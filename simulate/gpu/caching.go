@@ -24,14 +24,21 @@ func (x *replay) caching() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, driver.GiveBack()) }()
-	taken := &tape{Driver: driver}
+	taken, where := &tape{Driver: driver}, func(addr uint64) uint64 { return addr }
+	tick := func(int) {}
+	if x.o.Layout != nil {
+		r := &relocated{Driver: driver, sim: sim.New(*x.o.Layout)}
+		taken.Driver, where = r, r.real
+		tick = func(next int) { r.sim.Tick(int64(x.r.Recorded(next))) }
+	}
 	model := x.model(taken)
 	x.res.Run = x.play(model, func(next int, e *trace.Event) {
 		taken.event = next
+		tick(next)
 		x.progress(next)
 		if x.o.Touch && e != nil && e.Op == trace.OpAlloc {
 			if addr, size, ok := model.Block(uint32(e.Block)); ok {
-				driver.Fill(addr, size)
+				driver.Fill(where(addr), size)
 			}
 		}
 	}, func() bool { return x.ctx.Err() != nil || driver.Err() != nil })
@@ -42,12 +49,24 @@ func (x *replay) caching() (err error) {
 		return fmt.Errorf("event %d: %w", taken.event, err)
 	}
 
-	said := &tape{Driver: sim.New(sim.Config{Capacity: x.res.Memory, Base: baseOf(taken.calls)})}
+	layout := sim.Config{Base: baseOf(taken.calls)}
+	if x.o.Layout != nil {
+		layout = *x.o.Layout
+	}
+	layout.Capacity = x.res.Memory
+	device := sim.New(layout)
+	said := &tape{Driver: device}
 	interrupted, end := x.ctx.Err() != nil, x.res.Run.Ended
-	x.res.Predicted = x.play(x.model(said), func(next int, _ *trace.Event) { said.event = next },
-		func() bool { return interrupted && said.event >= end })
+	x.res.Predicted = x.play(x.model(said), func(next int, _ *trace.Event) {
+		said.event = next
+		device.Tick(int64(x.r.Recorded(next)))
+	}, func() bool { return interrupted && said.event >= end })
 	x.res.Calls = taken.calls
 	x.compare(taken.calls, said.calls)
+	if x.o.Layout != nil {
+		x.res.Placed, x.res.PlacedAsSaid = 0, 0 // the addresses are the simulation's own
+		return nil
+	}
 	x.res.OneAhead = sim.Learn(nil, stepsOf(taken.calls)).Score
 	return nil
 }

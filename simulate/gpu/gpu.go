@@ -56,6 +56,8 @@ type Options struct {
 	Limit  int64         // bytes that the process may reserve, negative for no limit; PyTorch's allocator only
 	Memory int64         // bytes that may be taken at most, 0 for nine tenths of what is free
 	Touch  bool          // write to each allocation
+	// Layout gives PyTorch's allocator the addresses of this device instead of the driver's own; nil for those.
+	Layout *sim.Config
 	// Each is called now and then with how many events were replayed. May be nil.
 	Each func(done, of int)
 }

@@ -15,9 +15,11 @@ import (
 	"github.com/vramscope/vramscope/allocators/caching/config"
 	"github.com/vramscope/vramscope/allocators/driver/cuda"
 	"github.com/vramscope/vramscope/internal/cudatest"
+	"github.com/vramscope/vramscope/internal/recordtest"
 	"github.com/vramscope/vramscope/simulate"
 	"github.com/vramscope/vramscope/simulate/gpu"
 	"github.com/vramscope/vramscope/trace"
+	"github.com/vramscope/vramscope/trace/source"
 )
 
 const mib = 1 << 20
@@ -197,6 +199,36 @@ func TestPoolSimple(t *testing.T) {
 	agrees(t, x)
 	if got := x.Timings[cuda.PoolTrim].Calls; got != 4 {
 		t.Errorf("%d trims", got)
+	}
+}
+
+// TestAsRecorded gives the allocator the addresses of the recorded process, and wants each call that it made: same
+// kind, same size.
+func TestAsRecorded(t *testing.T) {
+	dev := fake(t, "MEMORY=17179869184")
+	for _, name := range []string{"resnet_train.c0", "dynamic_batch.c0", "gpt_leak_grads.c0"} {
+		tr, err := source.Open(filepath.Join(recordtest.Testdata(), "torch", name+".pickle.zst"), source.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &tr.Devices[0]
+		f := simulate.Follow(d, parse(t, ""), simulate.FollowOptions{Limit: -1})
+		w := simulate.WhatIf{Config: parse(t, ""), Limit: -1}
+		layout, ok := f.Requests.AsRecorded(f.Surroundings(), w)
+		if !ok {
+			t.Fatalf("%s: not known", name)
+		}
+		x, err := gpu.Replay(context.Background(), f.Requests, dev, gpu.Options{Mode: gpu.Caching, Config: w.Config, Limit: -1, Layout: &layout, Touch: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at := differs(d, x.Calls); at >= 0 || x.Parted != nil || x.Run.Stats.Reserved.Peak != f.PeakReserved || x.Before != x.After {
+			t.Errorf("%s: call %d is another, parted %+v, peak %d of %d", name, at, x.Parted, x.Run.Stats.Reserved.Peak, f.PeakReserved)
+		}
+		w.Config = parse(t, "roundup_power2_divisions:4")
+		if _, ok := f.Requests.AsRecorded(f.Surroundings(), w); ok {
+			t.Errorf("%s: known under other settings", name)
+		}
 	}
 }
 

@@ -51,6 +51,15 @@ func TestRealRecordings(t *testing.T) {
 			t.Errorf("%s: %v", r.Name, err)
 			continue
 		}
+		// Where the recorded process had other room, its addresses give what it did.
+		if layout, ok := follow.Requests.AsRecorded(follow.Surroundings(), simulate.WhatIf{Config: follow.Config, Limit: r.Limit}); ok && differs(d, x.Calls) >= 0 {
+			t.Logf("%s: call %d is another than recorded; once more with recorded addresses", r.Name, differs(d, x.Calls))
+			x, err = gpu.Replay(context.Background(), follow.Requests, dev, gpu.Options{Mode: gpu.Caching, Config: follow.Config, Limit: r.Limit, Layout: &layout})
+			if err != nil {
+				t.Errorf("%s: %v", r.Name, err)
+				continue
+			}
+		}
 		truth, s := r.Truth[0], &x.Run.Stats
 		all++
 		same := truth["num_device_alloc"] == s.DeviceAllocs && truth["num_device_free"] == s.DeviceFrees &&
@@ -74,7 +83,7 @@ func TestRealRecordings(t *testing.T) {
 		t.Skip("no recordings here; VRAMSCOPE_CORPUS names their folder")
 	}
 	t.Logf("%d of %d as recorded", exact, all)
-	if exact*10 < all*8 {
+	if exact < all {
 		t.Errorf("%d of %d as recorded", exact, all)
 	}
 }
