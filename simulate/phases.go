@@ -58,6 +58,7 @@ const (
 	makesCache   // caches of keys and values, workspaces of libraries
 	gathers      // weights that are spread over devices are brought together for use
 	scatters     // gradients are spread over devices
+	loadsState   // an optimizer gets the state that it had before
 )
 
 // frameTrait is a pattern of a frame, by its file and its function. Paths have slashes, and one in front.
@@ -69,6 +70,7 @@ type frameTrait struct {
 // frameTraits are what is known of PyTorch and of what is often used with it.
 var frameTraits = []frameTrait{
 	{inOptimizer, `/torch/optim/|/apex/optimizers/|/bitsandbytes/optim/|/torch_optimizer/|/deepspeed/ops/(adam|lamb|lion|adagrad)/|/transformer_engine/pytorch/optimizers/`, ``},
+	{loadsState, `/torch/optim/`, `^(load_state_dict|_process_value_according_to_param_policy)$`},
 	{stepsItself, `/torch/optim/(a|rmsprop|rprop|sgd|radam|nadam|lbfgs|sparse_adam|_muon)\w*\.py$`, `^step$`},
 	{inOptimizer, ``, `^Optimizer\.step#`},
 	{inBackward, `/torch/autograd/(graph|__init__)\.py$`, `^(_engine_run_backward|backward|_make_grads)$`},
@@ -179,6 +181,9 @@ func (v *evidence) of(id trace.StackID) traits {
 	}
 	if phase&inBackward != 0 {
 		phase = inBackward
+	}
+	if t&loadsState != 0 {
+		phase = 0
 	}
 	v.stack[id] = t&^phases | phase
 	return v.stack[id]

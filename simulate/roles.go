@@ -188,6 +188,8 @@ func (r *roles) byPhase() {
 		switch phase := r.out.Born[b]; {
 		case phase == PhaseOptimizer:
 			c = r.optimizing(born, died)
+		case is&loadsState != 0 && !r.passing(born, died):
+			c = OptimizerState
 		case is&scatters != 0:
 			c = Gradient
 		case is&gathers != 0:
@@ -227,10 +229,13 @@ func (r *roles) optimizing(born, died int) Category {
 	if _, run := r.zeroing.after(born); run != nil && run.From <= born && died > run.To {
 		return Gradient // zeroed gradients that did not exist before
 	}
-	if born < r.starts && died > r.starts {
-		return OptimizerState // loaded
-	}
 	return Temporary
+}
+
+// passing says whether a block is gone before the optimizer runs next.
+func (r *roles) passing(born, died int) bool {
+	_, run := r.optimizer.after(born)
+	return run != nil && died < run.From
 }
 
 // differentiating is what the backward pass allocates: a gradient if the optimizer finds it there.
