@@ -88,16 +88,11 @@ type usesJSON struct {
 
 // freeSizesOf counts the free blocks of an instant by size.
 func freeSizesOf(s *trace.State) []freeSizeJSON {
-	var t freeTally
-	for i := range s.Blocks {
-		if s.Blocks[i].State == trace.BlockFree {
-			t.add(s.Blocks[i].Size)
-		}
-	}
-	return freeSizeList(t.list())
+	_, free := SizesOf(s)
+	return freeSizeList(free)
 }
 
-func freeSizeList(list []FreeSize) []freeSizeJSON {
+func freeSizeList(list []SizeRange) []freeSizeJSON {
 	out := make([]freeSizeJSON, len(list))
 	for i, s := range list {
 		out[i] = freeSizeJSON(s)

@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"math/bits"
 	"slices"
 
 	"github.com/vramscope/vramscope/allocators"
@@ -17,36 +16,9 @@ type Layout struct {
 	allocators.Fragmentation
 	Private   int64      // bytes held for private pools
 	PinnedBy  []Pin      // segments that live blocks keep, the most wasteful first
-	FreeSizes []FreeSize // free blocks by size, the smallest first
+	FreeSizes []SizeRange // free blocks by size, the smallest first
 	Pools     []PoolUse  // by pool and stream, the largest first
 	Freeing   *Freeing   // what would have made room for the request that failed then; nil if none did
-}
-
-// FreeSize is the free blocks of a range of sizes.
-type FreeSize struct {
-	From   int64 // bytes, a power of two: sizes from it on and below twice as much
-	Bytes  int64
-	Blocks int
-}
-
-// freeTally counts free blocks by size.
-type freeTally [65]FreeSize
-
-func (t *freeTally) add(size int64) {
-	s := &t[bits.Len64(uint64(size))]
-	s.Bytes += size
-	s.Blocks++
-}
-
-func (t *freeTally) list() []FreeSize {
-	var out []FreeSize
-	for n, s := range t {
-		if s.Blocks > 0 {
-			s.From = 1 << max(n-1, 0)
-			out = append(out, s)
-		}
-	}
-	return out
 }
 
 // PoolUse is the memory of one pool that belongs to one stream:
@@ -100,7 +72,7 @@ func layoutOf(event int, a *caching.Allocator) *Layout {
 	l.PinnedBy = pinsOf(blocks)
 	type key struct{ pool, stream uint32 }
 	index := map[key]int{}
-	var sizes freeTally
+	var sizes sizeRanges
 	for i := range blocks {
 		b := &blocks[i]
 		k := key{b.Pool, b.Stream}

@@ -16,7 +16,7 @@ type SizeRange struct {
 }
 
 // sizeRanges adds blocks up by their sizes.
-type sizeRanges [64]SizeRange
+type sizeRanges [65]SizeRange
 
 func (r *sizeRanges) add(size int64) {
 	s := &r[bits.Len64(uint64(max(size, 0)))]

@@ -320,14 +320,14 @@ func (a *Analysis) layout(p *page, d *Device, title string, f *Layout, reserved 
 const worthSizes = 20
 
 // freeSizesText counts free blocks by size, in steps of 16.
-func freeSizesText(list []FreeSize) string {
+func freeSizesText(list []SizeRange) string {
 	var parts []string
 	for i := 0; i < len(list); {
 		from := int64(512)
 		for from*16 <= list[i].From {
 			from *= 16
 		}
-		sum := FreeSize{From: from}
+		sum := SizeRange{From: from}
 		for ; i < len(list) && list[i].From < from*16; i++ {
 			sum.Bytes += list[i].Bytes
 			sum.Blocks += list[i].Blocks

@@ -118,9 +118,7 @@ func sizesOf(a *report.Analysis, d *report.Device) (histogram, error) {
 		return h, nil
 	}
 	h.hasFree = true
-	for _, s := range layout.FreeSizes {
-		h.free = append(h.free, report.SizeRange(s))
-	}
+	h.free = layout.FreeSizes
 	h.freeText = total(when, h.free, fmt.Sprintf(", the largest %s", report.Bytes(layout.Largest)))
 	return h, nil
 }
