@@ -22,6 +22,7 @@ type Source struct {
 	Bytes    int64  // size of the unpacked input
 	Clock    Clock
 	Cut      bool    // the file ends in the middle; what came before is used
+	Rank     *int    // of the process in its job, nil if the file does not tell
 	Counts   []Count // what the file has, in its own terms
 	Lacks    []Lack  // what a file of this kind cannot tell
 }

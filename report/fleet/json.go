@@ -23,6 +23,8 @@ type fleetJSON struct {
 	Unused     unusedJSON         `json:"fragmentation"`
 	Common     []commonJSON       `json:"peak_by_stack"`
 	StacksCut  int64              `json:"peak_by_stack_cut_bytes"` // of all devices, see unsure_bytes
+	Bare       int64              `json:"peak_without_stack_bytes"`
+	Before     int64              `json:"peak_before_recording_bytes"`
 	Settings   []settingsJSON     `json:"settings"`
 	Tune       *tuneJSON          `json:"tune"`
 	Duplicates bool               `json:"ranks_repeat"` // some rank has several files
@@ -243,6 +245,8 @@ func (f *Fleet) WriteJSON(w io.Writer) error {
 	for _, m := range f.Members {
 		out.Devices = append(out.Devices, m.json())
 		out.Duplicates = out.Duplicates || m.Rank >= 0 && m.twice
+		out.Bare += m.Facts.Unattributed
+		out.Before += m.Facts.Before
 	}
 	for i := range f.Spreads {
 		s := &f.Spreads[i]

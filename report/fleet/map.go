@@ -119,7 +119,7 @@ func facts(s *fleet.Summary, a *report.Analysis, d *report.Device) *fleet.Facts 
 	dev := d.Trace
 	f := &fleet.Facts{
 		Format: a.Trace.Source.Format, Name: dev.Name, Events: dev.Events.Len(), Complete: !a.Trace.Source.Cut,
-		Steps: len(d.Steps.Steps), Growing: d.Growth.Enough(), Warnings: len(dev.Warnings),
+		Rank: a.Trace.Source.Rank, Steps: len(d.Steps.Steps), Growing: d.Growth.Enough(), Warnings: len(dev.Warnings),
 		PeakAllocated: d.PeakAllocated.Allocated, PeakReserved: d.PeakReserved.Reserved, Unused: -1,
 		EndAllocated: d.End.Allocated, EndReserved: d.End.Reserved, Capacity: dev.Capacity, Limit: -1,
 	}

@@ -182,7 +182,11 @@ func (p Page) lists(w *strings.Builder) {
 		}
 		fmt.Fprintf(w, "<section><h2>%s</h2><div class=scroll><table><thead><tr>", esc(title))
 		for _, h := range header {
-			fmt.Fprintf(w, "<th>%s</th>", esc(h))
+			class := ""
+			if isNumber(h) {
+				class = " class=n"
+			}
+			fmt.Fprintf(w, "<th%s>%s</th>", class, esc(h))
 		}
 		w.WriteString("</tr></thead><tbody>")
 		const most = 200
@@ -243,10 +247,10 @@ func (p Page) lists(w *strings.Builder) {
 		}
 		return out
 	})
-	total := p.worst("peak_allocated").Total
-	section("Held at the peaks, all devices together", min(len(p.Common), 50), []string{"bytes", "share", "may be more by", "devices", "most in one", "which", "stack"}, func(i int) []string {
-		c := &p.Common[i]
-		return []string{report.Bytes(c.Bytes), report.Percent(c.Bytes, total), report.Bytes(c.Unsure), report.Count(c.Members), report.Bytes(c.Max), c.Worst.Label(), p.place(c.Stack)}
+	total, held := p.worst("peak_allocated").Total, p.places()
+	section("Held at the peaks, all devices together", min(len(held), 50), []string{"bytes", "share", "may be more by", "devices", "most in one", "which", "where"}, func(i int) []string {
+		c := &held[i]
+		return []string{report.Bytes(c.Bytes), report.Percent(c.Bytes, total), report.Bytes(c.Unsure), report.Count(c.Members), report.Bytes(c.Max), c.Worst.Label(), c.where}
 	})
 	section("Could not be read", len(p.Failed), []string{"file", "error"}, func(i int) []string { return []string{p.Failed[i].File, p.Failed[i].Error} })
 	if list := p.Unused.AtPeak; len(list) > 0 {
@@ -258,7 +262,7 @@ func (p Page) lists(w *strings.Builder) {
 // isNumber says whether a column is aligned as numbers are.
 func isNumber(header string) bool {
 	switch header {
-	case "rank", "verdict", "what was different", "measure", "most of the difference", "stack", "which", "where most", "settings", "file", "error", "on", "position":
+	case "rank", "verdict", "what was different", "measure", "most of the difference", "stack", "where", "which", "where most", "settings", "file", "error", "on", "position":
 		return false
 	}
 	return true

@@ -353,39 +353,15 @@ func (f *Fleet) writeGrowth(p *page) {
 }
 
 func (f *Fleet) writeCommon(p *page) {
-	if len(f.Common) == 0 {
+	list := f.places()
+	if len(list) == 0 {
 		return
 	}
-	type group struct {
-		where string
-		Common
-		devices map[*Member]bool
-	}
-	// Stacks that a person would call one place are one row; how many devices that is on is no sum.
-	index := map[string]int{}
-	var groups []group
-	for _, c := range f.Common {
-		where := f.place(c.Stack)
-		i, ok := index[where]
-		if !ok {
-			i = len(groups)
-			index[where] = i
-			groups = append(groups, group{where: where})
-		}
-		g := &groups[i]
-		g.Bytes += c.Bytes
-		g.Unsure += c.Unsure
-		g.Members = max(g.Members, c.Members)
-		if c.Max > g.Max {
-			g.Max, g.Worst = c.Max, c.Worst
-		}
-	}
-	slices.SortStableFunc(groups, func(a, b group) int { return int(max(-1, min(1, b.Bytes-a.Bytes))) })
 	total := f.worst("peak_allocated").Total
 	p.head("Held at the peaks, all devices together")
 	var rows []table.Row
 	unsure := false
-	for _, g := range groups[:min(len(groups), p.rows)] {
+	for _, g := range list[:min(len(list), p.rows)] {
 		bytes := report.Bytes(g.Bytes)
 		if g.Unsure*100 > g.Bytes {
 			bytes, unsure = bytes+" + "+report.Bytes(g.Unsure), true

@@ -92,6 +92,7 @@ func (c *chrome) build(s *stream) *trace.Trace {
 	t.Source.Producer = "torch.profiler"
 	t.Source.Bytes = s.offset()
 	t.Source.Cut = s.cut
+	t.Source.Rank = c.rank
 	t.Source.Counts = []trace.Count{{What: "events in the file", N: s.events}, {What: "memory events", N: c.memory}, {What: "memory events of the host", N: host}}
 	t.Source.Lacks = c.lacks(len(t.Devices) > 0)
 	c.warnings(t, s)

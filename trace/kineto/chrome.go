@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -29,6 +30,7 @@ type chrome struct {
 	order   []deviceKey
 	props   map[int64]property
 	markers []marker
+	rank    *int  // of the job, nil if the file does not tell
 	base    int64 // ns since the epoch that times count from, 0 if they count from the epoch or the file does not tell
 
 	memory       int  // memory events
@@ -105,8 +107,32 @@ func (c *chrome) member(name string, dec *jsontext.Decoder) error {
 		}
 		c.properties(raw)
 		return nil
+	case "distributedInfo":
+		raw, err := dec.ReadValue()
+		if err != nil {
+			return err
+		}
+		c.job(raw)
+		return nil
 	}
 	return dec.SkipValue()
+}
+
+// job notes which rank of a job was profiled.
+func (c *chrome) job(info []byte) {
+	if len(info) == 0 || info[0] != '{' {
+		return
+	}
+	fields(info, func(name, v []byte) bool {
+		if string(name) != "rank" {
+			return true
+		}
+		if n, ok := integer(v); ok && n >= 0 && n <= math.MaxInt32 {
+			rank := int(n)
+			c.rank = &rank
+		}
+		return false
+	})
 }
 
 // properties notes what the devices are.

@@ -31,7 +31,8 @@ type description struct {
 type describedSource struct {
 	Format   text             `json:"format"`
 	Producer text             `json:"producer"`
-	Bytes    int64            `json:"size_bytes"` // of the file that was read first
+	Rank     *int             `json:"rank,omitempty"` // of the process in its job
+	Bytes    int64            `json:"size_bytes"`     // of the file that was read first
 	Clock    text             `json:"clock"`
 	Cut      bool             `json:"cut"`
 	Counts   []describedCount `json:"counts"`
@@ -144,7 +145,7 @@ var contentNames = [...]text{trace.Decisions: "decisions", trace.Requests: "requ
 // describe says what is said once of a trace.
 func describe(t *trace.Trace) *description {
 	d := &description{Schema: formatName,
-		Source: describedSource{Format: text(t.Source.Format), Producer: text(t.Source.Producer), Bytes: t.Source.Bytes,
+		Source: describedSource{Format: text(t.Source.Format), Producer: text(t.Source.Producer), Bytes: t.Source.Bytes, Rank: t.Source.Rank,
 			Clock: text(t.Source.Clock.String()), Cut: t.Source.Cut},
 		Settings: describeSettings(&t.Settings),
 		Warnings: describeWarnings(t.Warnings),

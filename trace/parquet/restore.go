@@ -24,7 +24,7 @@ func parse(s string) (*description, error) {
 
 // restore makes a trace that lacks its rows.
 func (d *description) restore() (*trace.Trace, error) {
-	t := &trace.Trace{Source: trace.Source{Format: string(d.Source.Format), Producer: string(d.Source.Producer), Bytes: d.Source.Bytes,
+	t := &trace.Trace{Source: trace.Source{Format: string(d.Source.Format), Producer: string(d.Source.Producer), Bytes: d.Source.Bytes, Rank: d.Source.Rank,
 		Clock: trace.Clock(indexOf(string(d.Source.Clock), func(i int) string { return trace.Clock(i).String() })), Cut: d.Source.Cut}}
 	for _, c := range d.Source.Counts {
 		t.Source.Counts = append(t.Source.Counts, trace.Count{What: string(c.What), N: int(c.N)})
