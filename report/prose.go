@@ -47,19 +47,58 @@ func SeriesPeak(s Summary) string {
 	return showValue(s.Quantity, s.Max) + " " + quantityLabels[s.Quantity]
 }
 
+// Passage is a line of text, or a whole table of aligned lines.
+type Passage struct {
+	Text  string
+	Table bool
+}
+
+// OutsideText is what there is to say of what was outside the allocator, by the logs that were held against a device.
+func (a *Analysis) OutsideText(d *Device) []Passage {
+	var out []Passage
+	for _, o := range d.Outside {
+		out = append(out, passages(func(p *page) { o.writeText(p, d.Trace) })...)
+	}
+	return out
+}
+
+// BesideLines are what memory there is that no device is charged with, a line each.
+func (a *Analysis) BesideLines() []string {
+	var out []string
+	for _, l := range prose(func(p *page) { p.besides(a.Trace) }) {
+		out = append(out, strings.TrimPrefix(strings.TrimSpace(l), "beside it: "))
+	}
+	return out
+}
+
 // prose is what is written outside of tables.
 func prose(write func(*page)) []string {
+	var lines []string
+	for _, p := range passages(write) {
+		if !p.Table {
+			lines = append(lines, p.Text)
+		}
+	}
+	return lines
+}
+
+// passages are what is written, tables apart.
+func passages(write func(*page)) []Passage {
 	var text strings.Builder
 	write(&page{w: &text, style: Style{Markdown: true}})
-	var lines []string
+	var list []Passage
 	table := false
 	for line := range strings.Lines(text.String()) {
 		switch line = strings.TrimRight(line, "\n"); {
 		case line == "```":
-			table = !table
-		case !table:
-			lines = append(lines, line)
+			if table = !table; table {
+				list = append(list, Passage{Table: true})
+			}
+		case table:
+			list[len(list)-1].Text += line + "\n"
+		default:
+			list = append(list, Passage{Text: line})
 		}
 	}
-	return lines
+	return list
 }

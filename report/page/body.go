@@ -19,6 +19,7 @@ type bodyData struct {
 	Version  string
 	Devices  []deviceData
 	Notes    []string
+	Beside   []string
 	Lacks    []lackData
 	Several  bool
 	Redacted bool
@@ -28,15 +29,16 @@ type lackData struct{ What, Instead string }
 
 // deviceData is what there is to say of a device without drawing.
 type deviceData struct {
-	Key    string
-	Title  string
-	Events bool
-	Lead   []sentence
-	Growth []sentence
-	Leaks  []leakData
-	Tune   *tuneData
-	Help   []helpData
-	Try    string // the commands that tell more
+	Key     string
+	Title   string
+	Events  bool
+	Lead    []sentence
+	Growth  []sentence
+	Outside []sentence
+	Leaks   []leakData
+	Tune    *tuneData
+	Help    []helpData
+	Try     string // the commands that tell more
 }
 
 // sentence is a line of text.
@@ -44,6 +46,7 @@ type sentence struct {
 	Text   string
 	Strong bool
 	Under  bool // it belongs to the one before
+	Table  bool // it is several aligned lines
 }
 
 type leakData struct {
@@ -73,7 +76,7 @@ func writeBody(out *bufio.Writer, a *report.Analysis, o Options) error {
 	facts := strings.Split(a.Headline(), " · ")
 	data := bodyData{
 		Title: filepath.Base(a.File), Policy: policy(), Style: template.CSS(style()), Version: o.Version,
-		Facts: facts[min(1, len(facts)):], Several: len(a.Devices) > 1, Notes: a.NoteLines(),
+		Facts: facts[min(1, len(facts)):], Several: len(a.Devices) > 1, Notes: a.NoteLines(), Beside: a.BesideLines(),
 	}
 	for _, l := range a.Trace.Source.Lacks {
 		data.Lacks = append(data.Lacks, lackData{l.What, l.Instead})
@@ -92,6 +95,13 @@ func describe(a *report.Analysis, i int, o Options) deviceData {
 	d := &a.Devices[i]
 	x := deviceData{Key: fmt.Sprint(i), Title: title(d), Events: d.Follow != nil, Lead: lead(a, d)}
 	x.Growth = sentences(a.GrowthText(d))
+	for _, p := range a.OutsideText(d) {
+		if p.Table {
+			x.Outside = append(x.Outside, sentence{Text: p.Text, Table: true})
+		} else {
+			x.Outside = append(x.Outside, sentences([]string{p.Text})...)
+		}
+	}
 	for _, l := range a.LeakRows(d) {
 		blocks := fmt.Sprintf("%.3g a step", l.Blocks)
 		if l.Buffer {

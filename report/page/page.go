@@ -101,7 +101,7 @@ type metaJSON struct {
 
 // deviceJSON says what the columns of a device mean. States are numbered as recording.go says.
 type deviceJSON struct {
-	Key        string       `json:"key"` // of its columns
+	Key        string       `json:"key"` // of its columns, and in links
 	Index      int          `json:"device"`
 	Title      string       `json:"title"`
 	Content    string       `json:"content"`

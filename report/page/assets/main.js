@@ -18,7 +18,7 @@ import {Timeline} from "./timeline.js";
 import {Tip} from "./hover.js";
 import {Uses} from "./uses.js";
 import {View} from "./view.js";
-import {byId, element, fill} from "./document.js";
+import {Painter, byId, element, fill} from "./document.js";
 import {bytes, count, plural} from "./format.js";
 
 const FAILURES = 3; // that have a button of their own
@@ -43,6 +43,7 @@ class App {
     this.inspector = new Inspector(this);
     this.search = new Search(this);
     this.keys = new Keys(this);
+    this.words = new Painter(() => this.drawWords());
     this.parts = [this.timeline, this.overview, this.map, this.flame, this.uses, this.holders, this.pins, this.inspector];
     this.ready = false;
     this.format = {bytes, count, plural}; // for whoever asks the page something
@@ -148,16 +149,28 @@ class App {
       this.samples.painter.ask();
       return;
     }
-    this.timeline.painter.ask();
-    this.overview.painter.ask();
+    for (const p of this.recording.complete ? this.painters() : [this.timeline.painter, this.overview.painter]) p.ask();
+    if (!this.recording.complete) this.showNow();
+  }
+
+  painters() {
+    return [this.timeline.painter, this.timeline.overPainter, this.overview.painter, this.map.painter, this.flame.painter, this.uses.painter, this.words];
+  }
+
+  // drawWords brings what is in words up to the view.
+  drawWords() {
+    if (!this.recording?.complete) return;
     this.showNow();
     this.showLegend();
     this.showControls();
-    if (!this.recording.complete) return;
-    for (const p of [this.map, this.flame, this.uses]) p.painter.ask();
     this.holders.draw();
     this.inspector.draw();
     this.search.tell();
+  }
+
+  // settled says whether everything is drawn as it should be.
+  settled() {
+    return this.ready && (!this.recording || this.recording.complete && this.painters().every((p) => !p.asked) && !this.timeline.raster.rough);
   }
 
   // changed draws what a change of the view concerns.
@@ -191,21 +204,15 @@ class App {
     if (any("state", "block")) {
       this.timeline.overPainter.ask();
       this.map.painter.ask();
-      this.inspector.draw();
     }
     if (names.has("state")) {
       this.view.node = 0;
       this.flame.painter.ask();
       this.overview.painter.ask();
       this.uses.painter.ask();
-      this.holders.draw();
-      this.showNow();
-      this.showLegend();
-      this.search.tell();
     }
     if (names.has("node")) this.flame.painter.ask();
-    if (names.has("group")) this.holders.draw();
-    this.showControls();
+    if (any("state", "block", "group", "axis")) this.words.ask();
   }
 
   // showMoments makes the buttons for the moments that matter.
@@ -312,7 +319,7 @@ class App {
     else delete document.documentElement.dataset.theme;
     this.recolour();
     if (!begins || !this.recording) return;
-    for (const p of [this.timeline, this.overview, this.map, this.flame, this.uses]) p.painter.now();
+    for (const p of this.painters()) p.now();
   }
 
   wire() {

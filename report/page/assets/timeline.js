@@ -113,11 +113,6 @@ export class Timeline {
     this.show();
   }
 
-  // settled says whether everything is drawn as it should be.
-  settled() {
-    return this.painter.asked === 0 && this.overPainter.asked === 0 && !this.raster.rough;
-  }
-
   // show puts the picture on the screen.
   show() {
     const {colours} = this.app, c = this.base.context, {w, h} = this.size(), {raster, dense} = this;

@@ -192,7 +192,7 @@ func eval[T any](x *tab, expression string, args ...any) T {
 func (x *tab) settle() {
 	x.t.Helper()
 	if _, err := chromedp.Run(x.ctx, chromedp.Poll[bool](
-		`!!window.vramscope && vramscope.ready && (!vramscope.recording || vramscope.recording.complete && vramscope.timeline.settled())`)); err != nil {
+		`!!window.vramscope && vramscope.settled()`)); err != nil {
 		x.t.Fatalf("the page does not come to rest: %v", err)
 	}
 }
