@@ -14,11 +14,11 @@ import (
 type Layout struct {
 	Event int
 	allocators.Fragmentation
-	Private   int64      // bytes held for private pools
-	PinnedBy  []Pin      // segments that live blocks keep, the most wasteful first
+	Private   int64       // bytes held for private pools
+	PinnedBy  []Pin       // segments that live blocks keep, the most wasteful first
 	FreeSizes []SizeRange // free blocks by size, the smallest first
-	Pools     []PoolUse  // by pool and stream, the largest first
-	Freeing   *Freeing   // what would have made room for the request that failed then; nil if none did
+	Pools     []PoolUse   // by pool and stream, the largest first
+	Freeing   *Freeing    // what would have made room for the request that failed then; nil if none did
 }
 
 // PoolUse is the memory of one pool that belongs to one stream:
