@@ -19,8 +19,11 @@ const (
 	// mostChoices is how many requests are tried for one difference.
 	mostChoices = 200
 	// searchEffort is how many events are looked at in all: so many for each of the recording, and so many more.
-	searchEffort    = 40
-	searchEffortMin = 1_000_000
+	// What explaining costs is counted as so many units of work an event.
+	searchEffort    = 15
+	workOfEvent     = 50
+	followEffort    = 500 // that of following at all
+	searchEffortMin = 300_000
 )
 
 // searched is what a search for switches learns from following once.
@@ -66,7 +69,7 @@ func (f *follower) follows(switches []int, effort *int) outcome {
 	if m := out.Score.First; m != nil {
 		o.reached = m.Event
 	}
-	*effort -= min(o.reached, s.i) + f.dev.Events.Len()/8
+	*effort -= followEffort + min(o.reached, s.i) + f.dev.Events.Len()/8 + s.work/workOfEvent
 	return o
 }
 
