@@ -289,9 +289,12 @@ func (r *roles) sameStep(a, b int) bool {
 	return i == j
 }
 
-// keeps says whether a block is kept over the ends of steps.
+// keeps says whether a block is kept over the ends of steps. One that is never freed is, if another step follows its own.
 func (r *roles) keeps(born, died int) bool {
 	if n := len(r.steps.Steps); n > 0 {
+		if died == atEnd && r.steps.Of(born) < n-1 {
+			return true
+		}
 		last := n - 1
 		if died < r.dev.Events.Len() {
 			last = min(last, r.steps.Of(died))
@@ -335,10 +338,21 @@ func (r *roles) tookPart(died int) bool {
 
 // staysLong says whether a block that was there before the first iteration is there after the second.
 func (r *roles) staysLong(died int) bool {
-	if len(r.optimizer.list) > 1 {
-		return died > r.optimizer.list[1].From
+	switch runs := r.optimizer.list; len(runs) {
+	case 0:
+		return died == atEnd
+	case 1:
+		if _, back := r.back.after(runs[0].To); back != nil {
+			return died > back.From
+		}
+		end := runs[0].To
+		if _, zeroed := r.zeroing.after(end); zeroed != nil {
+			end = zeroed.To
+		}
+		return died > end
+	default:
+		return died > runs[1].From
 	}
-	return died == atEnd
 }
 
 // bySize tells what is left by sizes: a weight is as large as its gradient, and as a state of the optimizer.
