@@ -38,6 +38,7 @@ type Member struct {
 	*fleet.Device
 	fleet.Place
 	several bool // its file has other devices
+	only    bool // there is no other file
 	twice   bool // another file has the same rank
 }
 
@@ -149,7 +150,7 @@ func (f *Fleet) mark() {
 		files[m.Rank][m.File] = true
 	}
 	for _, m := range f.Members {
-		m.several = devices[m.File] > 1
+		m.several, m.only = devices[m.File] > 1, len(devices) == 1
 		m.twice = len(files[m.Rank]) > 1
 	}
 }
@@ -158,6 +159,8 @@ func (f *Fleet) mark() {
 func (m *Member) Label() string {
 	var name string
 	switch {
+	case m.several && m.only:
+		return fmt.Sprintf("device %d", m.Index)
 	case m.Rank >= 0 && !m.twice:
 		name = fmt.Sprintf("rank %d", m.Rank)
 	default:

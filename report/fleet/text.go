@@ -82,7 +82,11 @@ func (f *Fleet) WriteText(w io.Writer, style report.Style) error {
 	if len(f.Members) > 0 {
 		p.line("")
 		for _, s := range f.Answers() {
-			p.line("%s", s)
+			if p.style.Markdown {
+				p.item("%s", s)
+			} else {
+				p.line("%s", s)
+			}
 		}
 		f.writeSpreads(p)
 		f.writePositions(p)
@@ -177,8 +181,10 @@ func over(s *Spread) string {
 
 // upper begins a sentence.
 func upper(s string) string {
-	if s, ok := strings.CutPrefix(s, "rank "); ok {
-		return "Rank " + s
+	for _, word := range []string{"rank ", "device "} {
+		if strings.HasPrefix(s, word) {
+			return strings.ToUpper(s[:1]) + s[1:]
+		}
 	}
 	return s
 }
