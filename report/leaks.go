@@ -127,7 +127,7 @@ func perStep(t simulate.Trend) string {
 // leaks lists what piles up.
 func (a *Analysis) leaks(p *page, d *Device) {
 	g := &d.Growth
-	p.line("%s: %s over %s (%s). Candidates for a leak, as far as this recording goes:", p.bold("Growth"), perStep(g.Live),
+	p.line("%s: %s over %s (%s). Candidates for a leak, as far as this recording goes:", p.caution("Growth"), perStep(g.Live),
 		overSteps(d), d.Steps.Source)
 	rows := p.rows()
 	groups := leakGroups(a.Trace.Stacks, g.Leaks)

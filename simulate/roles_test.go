@@ -298,7 +298,9 @@ func TestRules(t *testing.T) {
 		windows = r.Alloc(1<<20, `\\host\user\kv.py:7 grow`)
 	})
 	other := r.Alloc(1<<20, "/home/user/x.py:1 f")
-	rule := func(name, match string) simulate.Rule { return simulate.Rule{Name: name, Match: regexp.MustCompile(match)} }
+	rule := func(name, match string) simulate.Rule {
+		return simulate.Rule{Name: name, Match: regexp.MustCompile(match)}
+	}
 	_, roles := rolesOf(r.Trace(), rule("nine", `kv\.py:9 grow$`), rule("cache", `user/kv\.py`), rule("prompt", "^prefill$"), rule("cache", "never"))
 	got := map[string]string{}
 	for name, b := range map[string]int{"cache": cache, "both": both, "within": within, "windows": windows, "other": other} {

@@ -3,6 +3,8 @@ package simulate
 import (
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Trend is a straight line through values that were taken once a step, drawn so that a few odd ones do not
@@ -21,6 +23,8 @@ type Trend struct {
 func (t Trend) Error() float64 { return max(t.High-t.Slope, t.Slope-t.Low) }
 
 const (
+	inInterval = 0.95 // of the cases the true slope lies between Low and High
+
 	mostRanked = 512 // values that are compared with each other
 	mostSloped = 128 // values between which slopes are taken: their number goes with the square
 )
@@ -43,12 +47,12 @@ func trendOf(values []int64) Trend {
 	n := len(slopes)
 	t.Slope = (slopes[(n-1)/2] + slopes[n/2]) / 2
 	_, wide := ranked(at, values)
-	half := 1.96 * wide
+	half := distuv.UnitNormal.Quantile(1-(1-inInterval)/2) * wide
 	low := int(math.Floor((float64(n) - half) / 2))
 	t.Low, t.High = slopes[max(low, 0)], slopes[min(n-1-low, n-1)]
 	if deviation > 0 {
 		z := (math.Abs(s) - 1) / deviation // one less, since it moves in steps of two
-		t.Confidence = max(0, 1-math.Erfc(z/math.Sqrt2)/2)
+		t.Confidence = max(0, distuv.UnitNormal.CDF(z))
 		if s*t.Slope < 0 || s == 0 {
 			t.Confidence = 0
 		}
