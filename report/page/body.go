@@ -158,7 +158,9 @@ func sentences(lines []string) []sentence {
 	var out []sentence
 	for _, l := range lines {
 		s := sentence{Text: strings.ReplaceAll(strings.TrimSpace(l), "**", ""), Strong: strings.HasPrefix(l, "**"), Under: strings.HasPrefix(l, "  ")}
-		s.Text = strings.TrimPrefix(s.Text, "Growth: ")
+		if text, ok := strings.CutPrefix(s.Text, "Growth: "); ok && text != "" {
+			s.Text = strings.ToUpper(text[:1]) + text[1:]
+		}
 		if !strings.HasPrefix(s.Text, "More settings: ") {
 			out = append(out, s)
 		}

@@ -134,7 +134,7 @@ type momentJSON struct {
 	State     int    `json:"state"`
 	Allocated *int64 `json:"allocated_bytes"`
 	Reserved  *int64 `json:"reserved_bytes"`
-	Requested *int64 `json:"requested_bytes"` // of a request that failed
+	Requested *int64 `json:"requested_bytes"` // of a request that failed, if that was recorded
 	Text      string `json:"text"`
 }
 
@@ -221,7 +221,11 @@ func moments(d *report.Device) []momentJSON {
 	}
 	for i := range d.OOMs {
 		o := &d.OOMs[i]
-		list = append(list, momentJSON{Kind: "oom", State: o.Event + 1, Text: "Out of memory", Allocated: &o.Allocated, Reserved: &o.Reserved, Requested: &o.Requested})
+		m := momentJSON{Kind: "oom", State: o.Event + 1, Text: "Out of memory", Allocated: &o.Allocated, Reserved: &o.Reserved}
+		if o.Requested > 0 {
+			m.Requested = &o.Requested
+		}
+		list = append(list, m)
 	}
 	return append(list, of("end", "End", d.End))
 }

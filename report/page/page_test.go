@@ -418,6 +418,30 @@ func HostileTrace() *trace.Trace {
 	return tr.Trace()
 }
 
+// A page that is redacted does not tell in which folders a program lies.
+func TestRedacted(t *testing.T) {
+	tr, err := source.Open(filepath.Join(recordtest.Testdata(), "gpt_oom.pickle.zst"), source.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	folders := func() (n int) {
+		p := read(t, write(t, report.Analyze("gpt_oom.pickle.zst", tr, report.Options{Limit: -1, Device: -1}), Options{}))
+		for _, s := range p.texts("texts") {
+			if strings.HasPrefix(s, "/workspace/") || strings.HasPrefix(s, "/opt/") {
+				n++
+			}
+		}
+		return n
+	}
+	if folders() == 0 {
+		t.Fatal("there is nothing to leave out")
+	}
+	report.Redact(tr)
+	if n := folders(); n > 0 {
+		t.Errorf("%d names of folders", n)
+	}
+}
+
 func TestText(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		b := rapid.SliceOf(rapid.Byte()).Draw(r, "bytes")

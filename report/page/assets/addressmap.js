@@ -187,14 +187,14 @@ export class AddressMap {
     const segments = layout.segments.length, expandable = layout.segments.filter((s) => s.expandable).length;
     const parts = [];
     if (recording.meta.extents) {
-      parts.push(plural(segments, "segment") + (expandable ? ", " + (expandable === segments ? "" : expandable + " ") + "mapped in expandable address space" : ""));
+      parts.push(plural(segments, "segment") + (expandable && recording.meta.content === "decisions" ? ", " + (expandable === segments ? "" : expandable + " ") + "mapped in expandable address space" : ""));
       parts.push(plural(layout.blocks.length, "block"));
       if (pieces) parts.push("free in " + plural(pieces, "piece") + ", the largest " + bytes(largest));
+      if (layout.homeless) parts.push(plural(layout.homeless, "block") + " in memory of " + (layout.homeless === 1 ? "its" : "their") + " own");
       byId("map-note").textContent = parts.join(" · ");
     } else {
       byId("map-note").textContent = plural(layout.blocks.length, "block") + " · what was held around them the recording does not tell";
     }
-    if (layout.homeless) byId("map-note").textContent += " · " + plural(layout.homeless, "block") + " in no segment that the recording tells of, not drawn";
     const key = [this.app.colours, stranded, cached].join();
     if (key === this.told) return;
     this.told = key;
@@ -207,7 +207,7 @@ export class AddressMap {
 
   // sample is an entry of the legend.
   sample(kind, text) {
-    const canvas = element("canvas", {width: 28, height: 24, ariaHidden: "true"});
+    const canvas = element("canvas", {width: 28, height: 24, "aria-hidden": "true"});
     const c = canvas.getContext("2d"), looks = this.app.colours.plain;
     c.scale(2, 2);
     c.fillStyle = css(kind === "stranded" ? looks.hatch : kind === "wait" ? looks.wait : looks.held);

@@ -63,21 +63,19 @@ export class Axis {
     return {states, reserved, first, unit};
   }
 
+  // ticks are places for labels. A state stands for the event before it.
   ticks(from, to, about) {
-    return ticks(from, to, about, false);
+    if (this.kind === "time") return ticks(from, to, about, false);
+    return ticks(Math.max(0, from - 1), to - 1, about, false).filter(Number.isInteger).map((event) => event + 1);
   }
 
-  // label shows a place on the axis, one of those that are step apart.
-  label(x, step) {
-    if (this.kind === "event") return x < 1 ? "0" : count(Math.round(x));
+  // label shows a place on the axis, one of those up to the last that are step apart.
+  label(x, step, last) {
+    if (this.kind === "event") return count(Math.round(x) - 1);
     if (x === 0) return "0";
-    for (const [unit, name] of [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]]) {
-      if (step >= unit || unit === 1e-6) {
-        const digits = Math.max(0, Math.ceil(-Math.log10(step / unit) - 1e-9));
-        return "+" + (x / unit).toFixed(Math.min(3, digits)) + " " + name;
-      }
-    }
-    return span(x);
+    const [unit, name] = last >= 1 ? [1, "s"] : last >= 1e-3 ? [1e-3, "ms"] : [1e-6, "µs"];
+    const digits = Math.max(0, Math.ceil(-Math.log10(step / unit) - 1e-9));
+    return "+" + (x / unit).toFixed(Math.min(9, digits)) + " " + name;
   }
 }
 

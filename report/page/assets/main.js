@@ -222,7 +222,7 @@ class App {
     this.moments = r.meta.moments.filter((m) => m.kind !== "oom" || failures.indexOf(m) < FAILURES);
     fill(byId("moments"), ...this.moments.map((m) => element("button", {type: "button", className: m.kind, onclick: () => this.goTo(m.state)},
       element("span", {className: "what"}, m.text),
-      element("span", {className: "amount"}, m.kind === "oom" ? bytes(m.requested_bytes) + " asked for" : bytes(m.kind === "reserved" ? m.reserved_bytes : m.allocated_bytes)),
+      element("span", {className: "amount"}, m.kind === "oom" ? (m.requested_bytes === null ? "" : bytes(m.requested_bytes) + " asked for") : bytes(m.kind === "reserved" ? m.reserved_bytes : m.allocated_bytes)),
       element("span", {className: "when"}, "  " + (r.hasTimes() && m.state > 0 ? whenOf(r, m.state).split(" · ")[0] : m.state > 0 ? "event " + count(m.state - 1) : "before recording")))),
       failures.length > FAILURES && element("span", {className: "fine"}, plural(failures.length - FAILURES, "more failure") + ": ", element("kbd", {}, "o")));
   }
@@ -250,7 +250,7 @@ class App {
     const shown = order.slice(0, 12);
     fill(byId("legend"), ...shown.map((k) => {
       const key = "class:" + k;
-      return element("button", {type: "button", ariaPressed: String(view.only === key), title: "Only these", onclick: () => view.set({only: view.only === key ? "" : key, find: ""})},
+      return element("button", {type: "button", "aria-pressed": String(view.only === key), title: "Only these", onclick: () => view.set({only: view.only === key ? "" : key, find: ""})},
         swatch(colours.classColour(k)), colours.names[k], element("span", {className: "amount"}, bytes(sums[k])));
     }), order.length > shown.length ? element("span", {}, count(order.length - shown.length) + " more folded") : null,
     r.reservedBytes.length ? element("span", {}, swatch(colours.plain.hatch, "hatch", colours.plain.held), "reserved, not in use") : null,
@@ -347,7 +347,7 @@ class App {
 
 // swatch is a small sample of a colour.
 function swatch(rgb, pattern, second) {
-  const canvas = element("canvas", {width: 28, height: 24, ariaHidden: "true"}), c = canvas.getContext("2d");
+  const canvas = element("canvas", {width: 28, height: 24, "aria-hidden": "true"}), c = canvas.getContext("2d");
   c.scale(2, 2);
   c.fillStyle = css(pattern === "hatch" ? second : rgb);
   c.fillRect(0, 0, 14, 12);

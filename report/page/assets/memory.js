@@ -38,20 +38,13 @@ export class Layout {
     this.recording = recording;
     this.state = state;
     this.blocks = byAddress(recording, recording.blocksAt(state).concat(recording.waitingAt(state)));
-    this.segments = recording.meta.extents ? segmentsAt(recording, state) : this.runs();
-    this.homeless = 0;
-    let i = 0;
-    const {blocks} = this;
-    for (const s of this.segments) {
-      while (i < blocks.length && recording.address(blocks[i]) < s.addr) {
-        this.homeless++;
-        i++;
-      }
-      s.first = i;
-      while (i < blocks.length && recording.address(blocks[i]) < s.end) s.used += recording.bytesOf(blocks[i++]);
-      s.last = i;
+    this.segments = recording.meta.extents ? segmentsAt(recording, state) : [];
+    const homeless = this.settle();
+    this.homeless = homeless.length;
+    if (homeless.length) {
+      this.segments = this.segments.concat(this.runs(homeless)).sort((a, b) => a.addr - b.addr);
+      this.settle();
     }
-    this.homeless += blocks.length - i;
     this.groups = [];
     const index = new Map();
     for (const s of this.segments) {
@@ -69,10 +62,25 @@ export class Layout {
     this.groups.sort((a, b) => a.pool - b.pool || b.size - a.size || a.stream - b.stream);
   }
 
-  // runs are what blocks that touch take together, where nobody knows what was held.
-  runs() {
+  // settle finds the blocks of each segment, and gives those that lie in none.
+  settle() {
+    const {blocks, recording} = this, homeless = [];
+    let i = 0;
+    for (const s of this.segments) {
+      while (i < blocks.length && recording.address(blocks[i]) < s.addr) homeless.push(blocks[i++]);
+      s.first = i;
+      s.used = 0;
+      while (i < blocks.length && recording.address(blocks[i]) < s.end) s.used += recording.bytesOf(blocks[i++]);
+      s.last = i;
+    }
+    while (i < blocks.length) homeless.push(blocks[i++]);
+    return homeless;
+  }
+
+  // runs are what blocks that touch take together, where nobody knows what was held: taken for segments.
+  runs(blocks) {
     const list = [];
-    for (const b of this.blocks) {
+    for (const b of blocks) {
       const addr = this.recording.address(b), end = addr + this.recording.bytesOf(b);
       const last = list[list.length - 1];
       if (last && last.end >= addr && last.pool === this.recording.pool[b]) last.end = Math.max(last.end, end);

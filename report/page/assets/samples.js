@@ -71,7 +71,7 @@ export class Samples {
   }
 
   sample(i) {
-    const canvas = element("canvas", {width: 28, height: 24, ariaHidden: "true"}), c = canvas.getContext("2d");
+    const canvas = element("canvas", {width: 28, height: 24, "aria-hidden": "true"}), c = canvas.getContext("2d");
     c.strokeStyle = css(LINES[i % LINES.length]);
     c.setLineDash(DASHES[Math.floor(i / LINES.length) % DASHES.length].map((v) => 2 * v));
     c.lineWidth = 4;

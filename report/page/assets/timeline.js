@@ -166,7 +166,7 @@ export class Timeline {
     const {axis} = this.app;
     const list = axis.ticks(from, to, w / 110);
     for (const v of list) {
-      const x = this.x(v), label = axis.label(v, list.length > 1 ? list[1] - list[0] : to - from);
+      const x = this.x(v), label = axis.label(v, list.length > 1 ? list[1] - list[0] : to - from, to);
       const half = c.measureText(label).width / 2;
       c.fillRect(Math.round(x), MARGIN.top + h, 1, 4);
       c.fillText(label, Math.max(MARGIN.left + half, Math.min(MARGIN.left + w - half, x)), MARGIN.top + h + 6);

@@ -96,7 +96,7 @@ export class Uses {
       c.setLineDash([]);
     }
     fill(byId("uses-legend"), ...this.parts.map((p) => {
-      const canvas = element("canvas", {width: 14, height: 12, ariaHidden: "true"}), k = canvas.getContext("2d");
+      const canvas = element("canvas", {width: 14, height: 12, "aria-hidden": "true"}), k = canvas.getContext("2d");
       k.fillStyle = patternOf(k, p, looks);
       k.fillRect(0, 0, 14, 12);
       return element("li", {}, canvas, element("span", {}, p.name));

@@ -14,6 +14,7 @@ import (
 
 	"github.com/vramscope/vramscope/internal/recordtest"
 	"github.com/vramscope/vramscope/internal/tracetest"
+	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/report/page"
 	"github.com/vramscope/vramscope/trace"
 	"github.com/vramscope/vramscope/trace/source"
@@ -93,6 +94,36 @@ func TestKinds(t *testing.T) {
 				t.Error(trouble)
 			}
 		})
+	}
+}
+
+// Whatever has happened to a recording, its page draws it without trouble, and the bands add up.
+func TestDamaged(t *testing.T) {
+	x := blank(t)
+	for _, name := range []string{"golden/record_stream.pickle.zst", "golden/graph.pickle.zst"} {
+		whole := recorded(t, name).Trace
+		for _, damage := range tracetest.Damages {
+			tr := *whole
+			tr.Devices = nil
+			for i := range whole.Devices {
+				tr.Devices = append(tr.Devices, *damage.Apply(&whole.Devices[i]))
+			}
+			x.navigate(written(t, report.Analyze(name, &tr, report.Options{Limit: -1, Device: -1}), page.Options{}), "")
+			x.settle()
+			for _, keys := range []string{"", "x", "e", "++"} {
+				if keys != "" {
+					x.press(keys)
+				}
+				if wrong := eval[string](x, addUp); wrong != "" {
+					t.Errorf("%s, %s, after %q: %s", name, damage.Name, keys, wrong)
+				}
+			}
+			x.lock.Lock()
+			if len(x.trouble) > 0 {
+				t.Fatalf("%s, %s", name, damage.Name)
+			}
+			x.lock.Unlock()
+		}
 	}
 }
 
