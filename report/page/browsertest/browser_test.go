@@ -197,6 +197,12 @@ func (x *tab) settle() {
 	}
 }
 
+// frames waits until the browser has drawn twice, so that it has told the page of what has changed around it.
+func (x *tab) frames() {
+	x.t.Helper()
+	eval[any](x, `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))`)
+}
+
 // press sends keys to the page, and waits until it has done what they ask for.
 func (x *tab) press(keys string) {
 	x.t.Helper()

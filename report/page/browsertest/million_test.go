@@ -87,7 +87,7 @@ func measure(t testing.TB, file string) (*tab, times) {
 	eval[any](x, `vramscope.timeline.frames.length = 0`)
 	step := func(event input.DispatchMouseEventType, x0, y0 float64, options ...chromedp.MouseOption) {
 		x.do(chromedp.MouseEvent(event, x0, y0, options...))
-		eval[any](x, `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))`)
+		x.frames()
 	}
 	wheel := func(delta float64) {
 		step(input.DispatchMouseEventTypeMouseWheel, px, py, func(p *input.DispatchMouseEventParams) { p.DeltaX, p.DeltaY = 1e-6, delta })

@@ -197,6 +197,7 @@ func TestThemes(t *testing.T) {
 	check("switched back", true)
 	eval[any](x, `delete document.documentElement.dataset.theme`)
 	x.scheme("dark")
+	x.frames()
 	x.settle()
 	check("dark system", false)
 }

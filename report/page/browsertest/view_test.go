@@ -137,7 +137,7 @@ func TestWheelAndDrag(t *testing.T) {
 			p.DeltaX, p.DeltaY = 1e-6, delta // nothing at all would be left out
 		}}, modifiers...)
 		x.do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseWheel, px, py, options...))
-		eval[any](x, `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))`)
+		x.frames()
 		x.settle()
 	}
 	before := x.view()
@@ -294,8 +294,7 @@ func TestLink(t *testing.T) {
 		}
 	}
 	// Going to another place of the same page changes the view.
-	eval[any](x, `location.hash = "#event=100"`)
-	eval[any](x, `new Promise((done) => setTimeout(done, 50))`)
+	eval[any](x, `new Promise((done) => { addEventListener("hashchange", () => done()); location.hash = "#event=100"; })`)
 	x.settle()
 	if v := x.view(); v.State != 101 {
 		t.Errorf("state %d after the link was changed", v.State)
