@@ -100,6 +100,7 @@ func (b *builder) events() {
 // deviceEvents notes which events are a device's, and takes the annotations among them.
 func (b *builder) deviceEvents(device int, items []value) {
 	b.device(device)
+	first := len(b.runs)
 	for _, it := range items {
 		switch it.Kind() {
 		case kindEvent:
@@ -115,6 +116,9 @@ func (b *builder) deviceEvents(device int, items []value) {
 				b.trace.Markers = append(b.trace.Markers, trace.Marker{Time: m.time, Device: device, Name: m.name, Edge: m.edge})
 			}
 		}
+	}
+	for _, r := range b.runs[first:] {
+		b.tagged(device, r.from, r.to)
 	}
 }
 

@@ -45,6 +45,7 @@ type folder struct {
 	pools   pools
 
 	markers  paged[marker]
+	tags     []tag
 	blocks   paged[rawBlock]
 	history  paged[rawHistory]
 	segments paged[rawSegment]
@@ -59,6 +60,7 @@ type folder struct {
 	missing   [numKeys]tally // keys that events or blocks lack
 	badTime   tally
 	manyPools tally
+	manyTags  tally
 }
 
 type frameKey struct {

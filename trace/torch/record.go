@@ -104,6 +104,9 @@ func (f *folder) event(pairs []value, k keys) value {
 	if pool.Kind() == kindPool {
 		e.Pool = trace.PoolID(pool.Index())
 	}
+	if k.has(keyUserMetadata) || len(f.tags) > 0 {
+		f.tag(n, f.get(pairs, k, keyUserMetadata))
+	}
 	f.seen |= k
 	f.events.Append(e)
 	return pickle.User(kindEvent, uint32(n))

@@ -111,6 +111,7 @@ func (b *builder) warnings() {
 	}
 	add(b.badTime, "bad-time", "times are not microseconds since 1970 and were left out")
 	add(b.streams.beyond, "many-streams", "streams beyond the %dth are not told apart", maxStreams)
+	add(b.manyTags, "many-metadata", "the user's metadata changes more than %d times: it is left out from there on", mostTags)
 	add(b.manyPools, "many-pools", "pools beyond the %dth are not told apart", trace.PoolUnknown)
 	add(b.again, "repeated-records", "lists of records appear more than once; the repetitions were left out")
 	add(b.gaps, "untiled-segment", "blocks do not tile their segment")
