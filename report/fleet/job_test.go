@@ -27,12 +27,12 @@ var ranks = flag.Int("ranks", 60, "how many ranks the job of the tests has")
 
 // job is the recordings that the tests look at: made once.
 type job struct {
-	dir         string
-	truth       *fleettest.Truth
-	inputs      []fleet.Input
-	far, leak   int
-	ranOut      int
-	stages, out int
+	dir       string
+	truth     *fleettest.Truth
+	inputs    []fleet.Input
+	far, leak int
+	ranOut    int
+	stages    int
 }
 
 func opened(file string) (*trace.Trace, error) { return source.Open(file, source.Options{}) }
