@@ -99,11 +99,7 @@ func devicePairs(a, b *trace.Trace, wanted int) ([][2]*trace.Device, error) {
 		if len(list) > 0 {
 			continue
 		}
-		which := []string{"the first file", "the second file"}[i]
-		if wanted >= 0 {
-			return nil, fmt.Errorf("%s has no events of device %d", which, wanted)
-		}
-		return nil, fmt.Errorf("%s does not show what was allocated when: record with torch.cuda.memory._record_memory_history() before the run", which)
+		return nil, fmt.Errorf("%s %w", [2]string{"the first file", "the second file"}[i], WithoutEvents([2]*trace.Trace{a, b}[i], wanted))
 	}
 	if len(x) == 1 && len(y) == 1 {
 		return [][2]*trace.Device{{x[0], y[0]}}, nil

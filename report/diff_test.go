@@ -283,7 +283,7 @@ func TestDevicePairs(t *testing.T) {
 		{device(0, 1), device(0, 1), 1, "1-1"},
 		{device(0, 1), device(2), -1, "the files have no device in common"},
 		{device(), device(0), -1, "the first file does not show"},
-		{device(0), device(0), 4, "the first file has no events of device 4"},
+		{device(0), device(0), 4, "the first file has no device 4; it has 0"},
 	} {
 		pairs, err := devicePairs(c.a, c.b, c.wanted)
 		var got []string

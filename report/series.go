@@ -198,30 +198,6 @@ func sampled(list []trace.Series, clock trace.Clock) string {
 	return text
 }
 
-// lacks says what a recording cannot tell, and which one can.
-func (p *page) lacks(s trace.Source) {
-	if len(s.Lacks) == 0 {
-		return
-	}
-	p.line("%s", p.bold("What this file cannot tell"))
-	for _, l := range s.Lacks {
-		p.line("- %s; for that: %s", l.What, l.Instead)
-	}
-}
-
-type lackJSON struct {
-	What    string `json:"what"`
-	Instead string `json:"instead"`
-}
-
-func lackList(list []trace.Lack) []lackJSON {
-	out := []lackJSON{}
-	for _, l := range list {
-		out = append(out, lackJSON(l))
-	}
-	return out
-}
-
 type countJSON struct {
 	What string `json:"what"`
 	N    int    `json:"count"`

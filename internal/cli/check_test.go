@@ -87,7 +87,7 @@ func TestCheckExits(t *testing.T) {
 		{"before.json --max-stack forward", 2, "", "write it as PATTERN=SIZE"},
 		{"before.json --max-stack (=1g", 2, "", "--max-stack (=1g: pattern"},
 		{"before.json --tolerance peak=1%", 2, "", `there is no rule "peak"`},
-		{"before.json --max-retries 0 --device 3", 3, "", "before.json: has no events of device 3"},
+		{"before.json --max-retries 0 --device 3", 3, "", "before.json: has no device 3; it has 0"},
 		{"before.json --baseline no.json", 3, "", "no.json: there is no baseline yet; make it with --write-baseline no.json"},
 		{"before.json --baseline base.wrong", 3, "", "base.wrong: offset 1: "},
 		{"before.json --policy wrong.toml", 3, "", `wrong.toml: limits.peak: there is no rule "peak"`},

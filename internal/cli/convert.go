@@ -90,8 +90,10 @@ func newConvert(e *env) *cobra.Command {
 			}
 			x := &conversion{label: e.label(args[0]), trace: t, device: device}
 			x.done = report.Converted{File: x.label, Output: out.file, Form: f.name}
-			if err := x.choose(); err != nil {
-				return &inputError{args[0], err}
+			if device >= 0 {
+				if _, err := pickDevice(t, device); err != nil {
+					return &inputError{args[0], err}
+				}
 			}
 			if set {
 				if err := parquet.WriteDataSet(out.file, t, where...); err != nil {
@@ -192,24 +194,6 @@ func packed(write func(io.Writer) error) func(io.Writer) error {
 	}
 }
 
-// choose looks whether the device that is asked for is there.
-func (x *conversion) choose() error {
-	if x.device < 0 {
-		return nil
-	}
-	var have []string
-	for i := range x.trace.Devices {
-		if x.trace.Devices[i].Index == x.device {
-			return nil
-		}
-		have = append(have, fmt.Sprint(x.trace.Devices[i].Index))
-	}
-	if len(have) == 0 {
-		return fmt.Errorf("there is no device %d in this file, and no other", x.device)
-	}
-	return fmt.Errorf("there is no device %d in this file; it has %s", x.device, strings.Join(have, ", "))
-}
-
 func (x *conversion) sum(name string, value int64, bytes bool) {
 	x.done.Sums = append(x.done.Sums, report.Amount{Name: name, Value: value, Bytes: bytes})
 }
@@ -220,12 +204,7 @@ func (x *conversion) note(format string, args ...any) {
 
 // lacks is the error of a file that has not what a form shows; it says which recording would have it.
 func (x *conversion) lacks(what error) error {
-	s := x.trace.Source
-	text := fmt.Sprintf("is a %s and has ", s.Format)
-	if len(s.Lacks) == 0 {
-		return fmt.Errorf("%s%w: record with torch.cuda.memory._record_memory_history() before the run", text, what)
-	}
-	return fmt.Errorf("%s%w; for that: %s", text, what, s.Lacks[0].Instead)
+	return fmt.Errorf("has %w%s", what, report.KindAndInstead(&x.trace.Source))
 }
 
 func (x *conversion) analysis() *report.Analysis {

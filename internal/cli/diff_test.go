@@ -26,7 +26,7 @@ func TestDiffExits(t *testing.T) {
 		{"- -", 2, "", "standard input has one file at most"},
 		{"before.json empty.pickle", 3, "", "empty.pickle: is empty"},
 		{"no.json before.json", 3, "", "no.json: cannot be opened"},
-		{"before.json after.json --device 4", 3, "", "the first file has no events of device 4"},
+		{"before.json after.json --device 4", 3, "", "the first file has no device 4; it has 0"},
 		{"before.json after.json --format xml", 2, "", "there are text, json and markdown"},
 	} {
 		code, stdout, stderr := vramscope(append([]string{"diff"}, strings.Fields(c.args)...)...)

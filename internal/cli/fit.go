@@ -70,7 +70,7 @@ func pickReplayable(t *trace.Trace, wanted int) (*trace.Device, error) {
 		return nil, err
 	}
 	if replayable := d.Content == trace.Decisions || d.Content == trace.Requests; !replayable || d.Events.Len() == 0 {
-		return nil, fmt.Errorf("this file has no requests of device %d to replay%s", d.Index, instead(t))
+		return nil, fmt.Errorf("this file has no requests of device %d to replay%s", d.Index, report.KindAndInstead(&t.Source))
 	}
 	return d, nil
 }

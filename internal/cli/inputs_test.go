@@ -30,7 +30,7 @@ func TestInputs(t *testing.T) {
 		{"replay kineto.json", 0, []string{"recorded peak 300 MiB reserved, 296 MiB allocated", "lower fidelity: "}},
 		{"verify kineto.json", 3, []string{"has no decisions of an allocator to compare with", "torch.cuda.memory._dump_snapshot"}},
 		{"analyze timeline.raw.json.gz", 0, []string{"memory timeline (raw)", "allocated                      1.0 MiB     5.0 MiB     1.0 MiB", "4.0 MiB  activation", "4.0 MiB  temporary"}},
-		{"replay timeline.raw.json.gz", 3, []string{"no device in this file has events, it is a memory timeline (raw)"}},
+		{"replay timeline.raw.json.gz", 3, []string{"no device in this file has events; it is of the kind \"memory timeline (raw)\"; for that: a memory snapshot"}},
 		{"info smi.csv", 0, []string{"nvidia-smi CSV", "device 0 (NVIDIA H200): 4 samples over 1.5 s", "used                           600 MiB     900 MiB     900 MiB"}},
 		{"analyze smi.csv", 0, []string{"1 device · 4 samples over 1.5 s", "What this file cannot tell"}},
 		{"analyze kineto.json --nvml smi.csv", 0, []string{"Outside the allocator: 600 MiB to 600 MiB, by smi.csv (2 samples).", "The log's clock shows UTC+01:00"}},
@@ -39,6 +39,12 @@ func TestInputs(t *testing.T) {
 			"################################................................"}},
 		{"analyze jax.prof", 0, []string{"JAX device memory profile", "buffer: 197 MiB in 50 blocks", "169 MiB   86 %       43  jax_run.py:3 <module>"}},
 		{"analyze smi.csv --nvml smi.csv", 3, []string{"the recording has no events to hold the log against"}},
+		{"diff kineto.json smi.csv", 3, []string{"the second file does not show what was allocated when; it is of the kind \"nvidia-smi CSV\"; for that: a memory snapshot"}},
+		{"diff kineto.json kineto.json --device 7", 3, []string{"the first file has no device 7; it has 0"}},
+		{"check smi.csv --max-ooms 0", 3, []string{"smi.csv: does not show what was allocated when; it is of the kind \"nvidia-smi CSV\"; for that: a memory snapshot"}},
+		{"check smi.csv --max-ooms 0 --device 0", 3, []string{"does not show what was allocated when on device 0; it is of the kind"}},
+		{"check smi.csv --max-ooms 0 --device 7", 3, []string{"smi.csv: has no device 7; it has 0"}},
+		{"check jax.prof --max-ooms 0", 3, []string{"for that: jax.profiler.start_trace"}},
 		{"analyze kineto.json --nvml kineto.json", 3, []string{"the log does not have the memory in use"}},
 	} {
 		args := strings.Fields(c.args)

@@ -210,30 +210,16 @@ func (f deviceFlag) Set(s string) error {
 
 // pickDevice is the device that a verb about one looks at.
 func pickDevice(t *trace.Trace, wanted int) (*trace.Device, error) {
-	var have []string
 	for i := range t.Devices {
 		d := &t.Devices[i]
 		if wanted == d.Index || wanted < 0 && d.Events.Len() > 0 {
 			return d, nil
 		}
-		have = append(have, strconv.Itoa(d.Index))
 	}
 	if wanted >= 0 {
-		if len(have) == 0 {
-			return nil, fmt.Errorf("there is no device %d in this file, and no other", wanted)
-		}
-		return nil, fmt.Errorf("there is no device %d in this file; it has %s", wanted, strings.Join(have, ", "))
+		return nil, report.NoDevice(t, wanted)
 	}
-	return nil, fmt.Errorf("no device in this file has events%s", instead(t))
-}
-
-// instead says which recording would have what a file lacks.
-func instead(t *trace.Trace) string {
-	if len(t.Source.Lacks) == 0 {
-		return ": record with torch.cuda.memory._record_memory_history() before the run"
-	}
-	l := t.Source.Lacks[0]
-	return fmt.Sprintf(", it is a %s and cannot tell %s; for that: %s", t.Source.Format, l.What, l.Instead)
+	return nil, fmt.Errorf("no device in this file has events%s", report.KindAndInstead(&t.Source))
 }
 
 // hasDecisions says whether any device shows what its allocator decided.

@@ -31,7 +31,7 @@ Exit code 1 if anything differs.`,
 				return err
 			}
 			if !hasDecisions(t) {
-				return &inputError{args[0], fmt.Errorf("has no decisions of an allocator to compare with%s", instead(t))}
+				return &inputError{args[0], fmt.Errorf("has no decisions of an allocator to compare with%s", report.KindAndInstead(&t.Source))}
 			}
 			if device >= 0 {
 				if _, err := pickDevice(t, device); err != nil {

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -82,10 +81,7 @@ func Run(file string, t *trace.Trace, o Options) (*Result, error) {
 		}
 	}
 	if len(r.Profiles) == 0 {
-		if o.Device >= 0 {
-			return nil, fmt.Errorf("has no events of device %d", o.Device)
-		}
-		return nil, errors.New("does not show what was allocated when: record with torch.cuda.memory._record_memory_history() before the run")
+		return nil, report.WithoutEvents(t, o.Device)
 	}
 	if t.Source.Clock != trace.ClockEpoch {
 		r.Time = 0

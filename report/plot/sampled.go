@@ -119,11 +119,4 @@ func chosenSeries(all []trace.Series) (total int64, list []*trace.Series, left i
 }
 
 // instead says which recording has what a file lacks.
-func instead(a *report.Analysis) string {
-	for _, l := range a.Trace.Source.Lacks {
-		if l.Instead != "" {
-			return "; for that: " + l.Instead
-		}
-	}
-	return `; for that: torch.cuda.memory._record_memory_history() before the run, torch.cuda.memory._dump_snapshot("run.pickle") after it`
-}
+func instead(a *report.Analysis) string { return report.Instead(&a.Trace.Source) }

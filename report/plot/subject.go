@@ -55,20 +55,13 @@ const All = "all"
 
 // Pick is the device to draw: that of a number, or the first that has something to draw.
 func Pick(a *report.Analysis, wanted int) (*report.Device, error) {
-	var have []string
 	for i := range a.Devices {
-		if d := &a.Devices[i]; wanted < 0 || d.Index == wanted {
-			if wanted >= 0 || hasContent(d) {
-				return d, nil
-			}
+		if d := &a.Devices[i]; d.Index == wanted || wanted < 0 && hasContent(d) {
+			return d, nil
 		}
-		have = append(have, fmt.Sprint(a.Devices[i].Index))
 	}
-	switch {
-	case wanted >= 0 && len(have) > 0:
-		return nil, fmt.Errorf("there is no device %d in this file; it has %s", wanted, strings.Join(have, ", "))
-	case wanted >= 0:
-		return nil, fmt.Errorf("there is no device %d in this file, and no other", wanted)
+	if wanted >= 0 {
+		return nil, report.NoDevice(a.Trace, wanted)
 	}
 	return nil, errors.New("no device in this file has anything to draw" + instead(a))
 }
