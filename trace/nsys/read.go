@@ -214,7 +214,7 @@ func (f *found) tell(t *trace.Trace) {
 			message += fmt.Sprintf(": record them with %s, then %s", recordCommand, exportCommand)
 		}
 		if f.failed > 0 {
-			message += fmt.Sprintf("; %d of its calls were refused memory", f.failed)
+			message += fmt.Sprintf("; calls that were refused memory: %d", f.failed)
 		}
 		warn("no-memory-events", message, 1)
 	}

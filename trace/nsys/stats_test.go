@@ -26,7 +26,7 @@ func TestStats(t *testing.T) {
 	if got := counts(tr); got != want {
 		t.Errorf("counts: %s", got)
 	}
-	if len(tr.Devices) != 0 || codes(tr.Warnings) != "no-memory-events×1" || !strings.Contains(tr.Warnings[0].Message, "1 of its calls were refused memory") {
+	if len(tr.Devices) != 0 || codes(tr.Warnings) != "no-memory-events×1" || !strings.Contains(tr.Warnings[0].Message, "; calls that were refused memory: 1") {
 		t.Errorf("%d devices, %v", len(tr.Devices), tr.Warnings)
 	}
 }
