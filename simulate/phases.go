@@ -193,6 +193,7 @@ func (v *evidence) of(id trace.StackID) traits {
 type spans struct {
 	list []Iteration
 	at   int
+	near int // where the last search ended: the next one mostly ends there as well
 }
 
 // spansOf joins ranges that touch or overlap. One without an event, such as a run of an optimizer that needs no memory,
@@ -220,11 +221,25 @@ func (s *spans) has(event int) bool {
 
 // after is the first range that begins after an event or contains it, and its place; nil if there is none.
 func (s *spans) after(event int) (int, *Iteration) {
-	i, _ := slices.BinarySearchFunc(s.list, event, func(r Iteration, e int) int { return cmp.Compare(r.To, e+1) })
-	if i == len(s.list) {
-		return i, nil
+	s.near = firstAfter(s.list, event, s.near)
+	if s.near == len(s.list) {
+		return s.near, nil
 	}
-	return i, &s.list[i]
+	return s.near, &s.list[s.near]
+}
+
+// firstAfter is the place of the first of some ranges in order that ends behind an event, looked for near a place first.
+func firstAfter(list []Iteration, event, near int) int {
+	for i := near; i <= near+1; i++ {
+		if (i == 0 || list[i-1].To <= event) && (i == len(list) || list[i].To > event) {
+			return i
+		}
+		if i == len(list) {
+			break
+		}
+	}
+	i, _ := slices.BinarySearchFunc(list, event, func(r Iteration, e int) int { return cmp.Compare(r.To, e+1) })
+	return i
 }
 
 // Names of annotations that tell a phase.

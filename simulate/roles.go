@@ -90,6 +90,7 @@ type roles struct {
 	f     *Following
 	dev   *trace.Device
 	steps StepList
+	near  int // where the last search among them ended
 	out   *Roles
 
 	born, died []int32 // events, by block
@@ -158,16 +159,18 @@ func (r *roles) lives() {
 	r.back = spans{list: back}
 }
 
-// stackOf is the stack of a block, as far as it is known.
+// each goes through the blocks: the older ones first, the others in the order of their allocation, which is that of their
+// numbers. Sizes are those asked for, rounded up to what the allocator hands out at least.
 func (r *roles) each(do func(b trace.BlockID, stack trace.StackID, requested int64)) {
 	for _, b := range r.f.Requests.Initial {
 		if b.State == trace.BlockLive && int(b.ID) < len(r.born) {
 			do(b.ID, b.Stack, leastSize(requestedOrSize(b.Block)))
 		}
 	}
-	for _, e := range r.dev.Events.All() {
-		if e.Op == trace.OpAlloc && int(e.Block) < len(r.born) {
-			do(e.Block, e.Stack, leastSize(e.Size))
+	for b, born := range r.born {
+		if born >= 0 && born != unborn {
+			e := r.dev.Events.At(int(born))
+			do(trace.BlockID(b), e.Stack, leastSize(e.Size))
 		}
 	}
 }
@@ -279,10 +282,16 @@ func (r *roles) running(born, died int) Category {
 	return Unknown // byLikeness looks at others like it
 }
 
+// stepOf is the step of an event, as StepList.Of says.
+func (r *roles) stepOf(event int) int {
+	r.near = firstAfter(r.steps.Steps, event, r.near)
+	return r.near
+}
+
 // sameStep says whether two events belong to one step.
 func (r *roles) sameStep(a, b int) bool {
 	if len(r.steps.Steps) > 0 {
-		return r.steps.Of(a) == r.steps.Of(b)
+		return r.stepOf(a) == r.stepOf(b)
 	}
 	i, _ := r.optimizer.after(a)
 	j, _ := r.optimizer.after(b)
@@ -292,16 +301,16 @@ func (r *roles) sameStep(a, b int) bool {
 // keeps says whether a block is kept over the ends of steps. One that is never freed is, if another step follows its own.
 func (r *roles) keeps(born, died int) bool {
 	if n := len(r.steps.Steps); n > 0 {
-		if died == atEnd && r.steps.Of(born) < n-1 {
+		if died == atEnd && r.stepOf(born) < n-1 {
 			return true
 		}
 		last := n - 1
 		if died < r.dev.Events.Len() {
-			last = min(last, r.steps.Of(died))
+			last = min(last, r.stepOf(died))
 		} else if r.steps.Steps[n-1].Ended {
 			last = n
 		}
-		return last-r.steps.Of(born) >= keptFrom
+		return last-r.stepOf(born) >= keptFrom
 	}
 	i, _ := r.optimizer.after(born)
 	j, _ := r.optimizer.after(min(died, r.dev.Events.Len()))
