@@ -214,6 +214,7 @@ func (a *Analysis) deviceJSON(d *Device) deviceJSON {
 	j.End = endJSON{Allocated: &d.End.Allocated, Reserved: d.reserved(&d.End), Before: &end.Before,
 		Unattributed: &end.Unattributed, ByStack: stackList(stacks, end), sharesJSON: d.End.Breakdown.sides()}
 	j.At, j.Uses = a.atJSON(d), usesOver(d)
+	j.Steps, j.Leaks, j.Growth = a.stepsAndLeaks(d)
 	if d.Trace.Content == trace.Decisions {
 		a.decisionsJSON(d, &j)
 	}
@@ -246,7 +247,6 @@ func (a *Analysis) decisionsJSON(d *Device, j *deviceJSON) {
 		Conf: f.Config.String(), Expandable: f.Config.Expandable, Findings: []string{},
 		LimitBytes: atLeast(f.Bounds.Limit, 0), MemoryBytes: atLeast(f.Bounds.Capacity, 1),
 	}
-	j.Steps, j.Leaks, j.Growth = a.stepsAndLeaks(d)
 	for _, s := range a.Settings {
 		j.Settings.Findings = append(j.Settings.Findings, s.Message)
 	}

@@ -205,11 +205,13 @@ func (a *Analysis) requestsDevice(p *page, d *Device) {
 		p.line("%s", p.bold(fmt.Sprintf("Ran out of memory%s: asked %s, with %s in use.", d.when(o.Event), amountAsked(o.Requested), Bytes(o.Allocated))))
 	}
 	d.helps(p, filepath.Base(a.File))
-	p.line("")
-	a.holders(p, "At the peak"+d.when(d.PeakAllocated.Event), most, d.PeakAllocated.Holders)
+	a.instants(p, d)
 	if held := d.reserved(&d.PeakReserved); held != nil {
 		p.line("%s: %s. Which of it is cached and which is in pieces, this recording does not tell.",
 			p.bold("Reserved but not in use at the reserved peak"+d.when(d.PeakReserved.Event)), Bytes(*held-d.PeakReserved.Allocated))
+	}
+	if len(d.Steps.Steps) > 0 {
+		a.growth(p, d)
 	}
 	end := Bytes(d.End.Allocated) + " allocated"
 	if held := d.reserved(&d.End); held != nil {

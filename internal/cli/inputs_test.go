@@ -26,7 +26,9 @@ func TestInputs(t *testing.T) {
 	}{
 		{"info kineto.json", 0, []string{"Kineto trace", "device 0 (NVIDIA H200): 12 events over 2.5 ms, 6 allocs, 6 frees; peak 296 MiB allocated, 300 MiB reserved",
 			"a memory snapshot: torch.cuda.memory._record_memory_history(max_entries=1000000)"}},
-		{"analyze kineto.json", 0, []string{"Peak 296 MiB allocated, 300 MiB reserved by the allocator's own count", "200 MiB   68 %        1  train.py:20 loss", "before recording began"}},
+		{"analyze kineto.json", 0, []string{"Peak 296 MiB allocated, 300 MiB reserved by the allocator's own count", "200 MiB   68 %        1  train.py:20 loss", "before recording began",
+			"  From: step 0 232 MiB (78 %)", "Growth: not known, 3 steps are too few to tell"}},
+		{"analyze kineto.json --at 3", 0, []string{"As asked (+525 µs, event 3, step 0): 64.0 MiB by the line that allocated"}},
 		{"replay kineto.json", 0, []string{"recorded peak 300 MiB reserved, 296 MiB allocated", "lower fidelity: "}},
 		{"verify kineto.json", 3, []string{"has no decisions of an allocator to compare with", "torch.cuda.memory._dump_snapshot"}},
 		{"analyze timeline.raw.json.gz", 0, []string{"memory timeline (raw)", "allocated                      1.0 MiB     5.0 MiB     1.0 MiB", "4.0 MiB  activation", "4.0 MiB  temporary"}},
