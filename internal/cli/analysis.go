@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,6 +37,9 @@ func (a *analysisFlags) flags(c *cobra.Command) {
 	f.DurationVar(&a.offset, "nvml-offset", 0, "what to add to the log's times, instead of finding it")
 	f.BoolVar(&a.noReplay, "no-replay", false, "do not try what would have helped")
 }
+
+// files are those that are read beside the recording.
+func (a *analysisFlags) files() []string { return append(slices.Clone(a.logs), a.ruleFile) }
 
 // analyze reads a file and analyses it as the flags say.
 func (a *analysisFlags) analyze(e *env, c *cobra.Command, file string) (*report.Analysis, report.Options, error) {

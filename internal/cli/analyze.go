@@ -21,7 +21,7 @@ what was reserved and not in use, and what kept it; each out-of-memory event wit
 arithmetic; and, tried by replaying, what would have helped.`,
 		Args: oneFile,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := out.check(args...); err != nil {
+			if err := out.check(append(args, analysis.files()...)...); err != nil {
 				return err
 			}
 			if rows < 0 {

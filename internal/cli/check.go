@@ -53,7 +53,10 @@ with some room; --tolerance changes both. Exit code 1 if a rule is broken.
 Where GITHUB_ACTIONS is set, findings are written as annotations and to the job's summary.`,
 		Args: oneFile,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := out.check(args...); err != nil {
+			if err := out.check(args[0], f.baseline, f.policy); err != nil {
+				return err
+			}
+			if err := f.unread(args[0]); err != nil {
 				return err
 			}
 			policy, err := f.readPolicy()
@@ -104,6 +107,23 @@ func (f *checkFlags) add(c *cobra.Command) {
 	s.StringVar(&f.sarif, "sarif", "", "write SARIF to this `file`")
 	f.room.recordedIn(c)
 	s.Var(newDevice(&f.device), "device", "only this device")
+}
+
+// unread sees to it that nothing that is read is written over. A baseline may be: it is read first.
+func (f *checkFlags) unread(recording string) error {
+	for _, x := range []struct {
+		flag, file string
+		inputs     []string
+	}{
+		{"--junit", f.junit, []string{recording, f.policy, f.baseline}},
+		{"--sarif", f.sarif, []string{recording, f.policy, f.baseline}},
+		{"--write-baseline", f.writeBaseline, []string{recording, f.policy}},
+	} {
+		if err := unread(x.flag, x.file, x.inputs...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // readPolicy reads the policy file, if any; flags go over it.

@@ -96,7 +96,12 @@ func newConvert(e *env) *cobra.Command {
 				}
 			}
 			if set {
-				if err := parquet.WriteDataSet(out.file, t, where...); err != nil {
+				ctx, stop := untilSignal()
+				err := parquet.WriteDataSet(ctx, out.file, t, where...)
+				if end := stop(); end != nil {
+					return end
+				}
+				if err != nil {
 					return outputError{fmt.Errorf("%s: %w", out.file, reason(err))}
 				}
 				x.events()
@@ -179,6 +184,9 @@ func keysOf(texts []string) ([]parquet.Key, error) {
 			return nil, usageError{fmt.Errorf("--key %s: write NAME=VALUE, such as run=baseline", s)}
 		}
 		keys = append(keys, parquet.Key{Name: name, Value: value})
+	}
+	if err := parquet.CheckKeys(keys); err != nil {
+		return nil, usageError{fmt.Errorf("--key: %w", err)}
 	}
 	return keys, nil
 }

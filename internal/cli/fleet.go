@@ -87,8 +87,8 @@ func (f *fleetFiles) flags(c *cobra.Command) {
 func (f *fleetFiles) check(inputs []fleet.Input) error {
 	for _, x := range []struct{ flag, file string }{{"--html", f.html}, {"--summary", f.summary}} {
 		for _, in := range inputs {
-			if sameFile(x.file, in.File) {
-				return usageError{fmt.Errorf("%s %s: this is one of the files that are read; it would be lost", x.flag, x.file)}
+			if err := unread(x.flag, x.file, in.File); err != nil {
+				return err
 			}
 		}
 	}

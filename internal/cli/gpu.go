@@ -1,14 +1,11 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/vramscope/vramscope/allocators/caching/config"
@@ -267,34 +264,6 @@ func (x *gpuReplay) run() (r *report.GPUReplay, code, err error) {
 		r.Notes = append(r.Notes, "the recording begins in the middle of a run: blocks older than it were asked for first")
 	}
 	return r, code, nil
-}
-
-// untilSignal gives a context that ends at the first signal to end. A second one ends the program. stop gives the exit
-// code of the signal, nil if there was none.
-func untilSignal() (ctx context.Context, stop func() error) {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() {
-		select {
-		case s := <-signals:
-			signal.Stop(signals)
-			cancel()
-			if n, ok := s.(syscall.Signal); ok {
-				done <- exitStatus(128 + int(n))
-				return
-			}
-			done <- exitStatus(exitFailed)
-		case <-ctx.Done():
-			done <- nil
-		}
-	}()
-	return ctx, func() error {
-		signal.Stop(signals)
-		cancel()
-		return <-done
-	}
 }
 
 func newGPUCost(e *env) *cobra.Command {

@@ -38,7 +38,7 @@ func (o *output) flags(c *cobra.Command) {
 
 // check makes sense of the flags. The output must not be one of the inputs.
 func (o *output) check(inputs ...string) error {
-	if err := o.unread(inputs...); err != nil {
+	if err := unread("-o", o.file, inputs...); err != nil {
 		return err
 	}
 	if o.json {
@@ -57,11 +57,11 @@ func (o *output) check(inputs ...string) error {
 	return usageError{fmt.Errorf("--format %s: there are text, json and markdown", o.format)}
 }
 
-// unread sees to it that the output is none of the inputs.
-func (o *output) unread(inputs ...string) error {
+// unread sees to it that the file to be written that a flag names is none of the inputs.
+func unread(flag, file string, inputs ...string) error {
 	for _, in := range inputs {
-		if sameFile(o.file, in) {
-			return usageError{fmt.Errorf("-o %s: this is the file that is read; it would be lost", o.file)}
+		if sameFile(file, in) {
+			return usageError{fmt.Errorf("%s %s: this is the file that is read; it would be lost", flag, file)}
 		}
 	}
 	return nil
@@ -84,7 +84,7 @@ const leastWidth = 40
 func terminalWidth(w io.Writer) int {
 	n := 0
 	if f, ok := w.(*os.File); ok {
-		n = columnsOf(f)
+		n, _ = columnsOf(f)
 	}
 	if n == 0 {
 		n, _ = strconv.Atoi(os.Getenv("COLUMNS"))
@@ -123,13 +123,14 @@ func sameFile(a, b string) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
+// isTerminal says whether somebody looks at what is written; /dev/null is no terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
 		return false
 	}
-	st, err := f.Stat()
-	return err == nil && st.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
+	_, ok = columnsOf(f)
+	return ok && os.Getenv("TERM") != "dumb"
 }
 
 // outputError is a result that could not be written.
@@ -153,14 +154,18 @@ func (o *output) write(stdout io.Writer, render func(io.Writer) error) error {
 	if st, err := os.Stat(o.file); err == nil && !st.Mode().IsRegular() {
 		return o.into(render)
 	}
-	if err := o.replace(render); err != nil {
+	err := o.replace(render)
+	if errors.As(err, new(exitStatus)) {
+		return err
+	}
+	if err != nil {
 		return outputError{fmt.Errorf("%s: cannot be written: %w", o.file, reason(err))}
 	}
 	return nil
 }
 
 // replace writes a new file beside the old one, if there is one, and puts it in its place. A link stays one, and
-// who may read the old file may read the new one.
+// who may read the old file may read the new one. A signal to end leaves the old one, and nothing beside it.
 func (o *output) replace(render func(io.Writer) error) error {
 	name := o.file
 	if real, err := filepath.EvalSymlinks(name); err == nil {
@@ -182,7 +187,11 @@ func (o *output) replace(render func(io.Writer) error) error {
 		return err
 	}
 	defer os.Remove(f.Name())
-	err = render(f)
+	ctx, stop := untilSignal()
+	err = render(endingWriter{f, ctx})
+	if end := stop(); end != nil {
+		err = end
+	}
 	if err == nil && mode != 0 {
 		err = f.Chmod(mode)
 	}

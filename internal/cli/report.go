@@ -64,7 +64,8 @@ type reporting struct {
 	options  report.Options
 	device   int // that pictures are of
 	wanted   wanted
-	drawn    *plot.Picture // nil in other forms
+	drawn    *plot.Picture        // nil in other forms
+	tunes    map[int]*report.Tune // by device, for a page
 	replay   bool
 }
 
@@ -96,7 +97,7 @@ the call stacks of the recording: --redact leaves the folders of files out.`,
 			if err != nil {
 				return usageError{err}
 			}
-			if err := out.unread(args...); err != nil {
+			if err := unread("-o", out.file, append(args, analysis.files()...)...); err != nil {
 				return err
 			}
 			picture := form.name == "png" || form.name == "svg"
@@ -111,6 +112,9 @@ the call stacks of the recording: --redact leaves the folders of files out.`,
 				return err
 			}
 			r.trace = r.analysis.Trace
+			if form.name == "html" {
+				r.tune()
+			}
 			if picture {
 				if r.drawn, err = r.wanted.picture(r.analysis, r.options, r.trace, r.device); err != nil {
 					return &inputError{args[0], err}
@@ -131,17 +135,21 @@ the call stacks of the recording: --redact leaves the folders of files out.`,
 // it some hundred times.
 const mostTuned = 60_000
 
-func (r *reporting) page(w io.Writer) error {
-	o := page.Options{Version: version, Tunes: map[int]*report.Tune{}}
+// tune searches for better settings.
+func (r *reporting) tune() {
+	r.tunes = map[int]*report.Tune{}
 	for i := range r.analysis.Devices {
 		d := &r.analysis.Devices[i]
 		if n := d.Trace.Events.Len(); d.Follow == nil || n == 0 || n > mostTuned || !r.replay {
 			continue
 		}
-		o.Tunes[d.Index] = report.TuneSettings(r.analysis.File, r.trace, d.Trace, report.TuneOptions{
+		r.tunes[d.Index] = report.TuneSettings(r.analysis.File, r.trace, d.Trace, report.TuneOptions{
 			Limit: r.options.Limit, Memory: r.options.Memory, RecordedLimit: r.options.Limit, Settings: 32, Top: 6, Version: config.DefaultVersion})
 	}
-	return page.Write(w, r.analysis, o)
+}
+
+func (r *reporting) page(w io.Writer) error {
+	return page.Write(w, r.analysis, page.Options{Version: version, Tunes: r.tunes})
 }
 
 func (r *reporting) picture(w io.Writer, ending string) error {

@@ -4,5 +4,8 @@ package cli
 
 import "os"
 
-// columnsOf is how many columns a terminal has: here nobody knows.
-func columnsOf(*os.File) int { return 0 }
+// columnsOf is how many columns a terminal has: here nobody knows. What is written to as it comes is taken for one.
+func columnsOf(f *os.File) (columns int, ok bool) {
+	st, err := f.Stat()
+	return 0, err == nil && st.Mode()&os.ModeCharDevice != 0
+}

@@ -2,6 +2,7 @@ package parquet
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -37,13 +38,14 @@ type Key struct{ Name, Value string }
 var goodKey = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
 // WriteDataSet adds a trace to the data set in a folder, which is made if it is not there. The keys say where,
-// from the outside inwards. A trace that is there already is not replaced.
-func WriteDataSet(dir string, t *trace.Trace, keys ...Key) error {
+// from the outside inwards. A trace that is there already is not replaced. If the context ends before all is written,
+// nothing is.
+func WriteDataSet(ctx context.Context, dir string, t *trace.Trace, keys ...Key) error {
+	if err := CheckKeys(keys); err != nil {
+		return err
+	}
 	home := filepath.Clean(dir)
-	for i, k := range keys {
-		if err := k.check(keys[:i]); err != nil {
-			return err
-		}
+	for _, k := range keys {
 		home = filepath.Join(home, k.Name+"="+escapeKey(k.Value))
 	}
 	description, parts, err := prepare(t)
@@ -55,7 +57,7 @@ func WriteDataSet(dir string, t *trace.Trace, keys ...Key) error {
 	}
 	made, err := makeFolders(filepath.Dir(home))
 	if err == nil {
-		err = writeHome(home, t, description, parts)
+		err = writeHome(ctx, home, t, description, parts)
 	}
 	if err != nil {
 		for _, m := range slices.Backward(made) {
@@ -63,6 +65,16 @@ func WriteDataSet(dir string, t *trace.Trace, keys ...Key) error {
 		}
 	}
 	return err
+}
+
+// CheckKeys says what is wrong with the keys of a data set.
+func CheckKeys(keys []Key) error {
+	for i, k := range keys {
+		if err := k.check(keys[:i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (k Key) check(others []Key) error {
@@ -102,7 +114,7 @@ func vacant(home string) error {
 	case err != nil:
 		return err
 	}
-	return fmt.Errorf("%s: %w: remove it, or give the recording another name", home, fs.ErrExist)
+	return fmt.Errorf("%w (%s): remove it, or give the recording another name", fs.ErrExist, home)
 }
 
 // makeFolders makes a folder and those above it that are not there, and tells which it made.
@@ -118,7 +130,7 @@ func makeFolders(dir string) (made []string, err error) {
 }
 
 // writeHome writes a trace beside its place and moves it there.
-func writeHome(home string, t *trace.Trace, description []byte, parts []part) error {
+func writeHome(ctx context.Context, home string, t *trace.Trace, description []byte, parts []part) error {
 	temp, err := makeBeside(home)
 	if err != nil {
 		return err
@@ -136,7 +148,7 @@ func writeHome(home string, t *trace.Trace, description []byte, parts []part) er
 		if err := os.Mkdir(dir, 0o777); err != nil {
 			return err
 		}
-		if err := writePart(filepath.Join(dir, partFile), t, description, own); err != nil {
+		if err := writePart(ctx, filepath.Join(dir, partFile), t, description, own); err != nil {
 			return err
 		}
 	}
@@ -154,13 +166,16 @@ func makeBeside(home string) (string, error) {
 	}
 }
 
-func writePart(path string, t *trace.Trace, description []byte, parts []part) error {
+func writePart(ctx context.Context, path string, t *trace.Trace, description []byte, parts []part) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
 	}
-	w := bufio.NewWriterSize(f, 1<<16)
+	w := bufio.NewWriterSize(ending{ctx, f}, 1<<16)
 	err = write(w, t, description, parts, false)
+	if err == nil {
+		err = ctx.Err()
+	}
 	if err == nil {
 		err = w.Flush()
 	}
@@ -168,6 +183,19 @@ func writePart(path string, t *trace.Trace, description []byte, parts []part) er
 		err = e
 	}
 	return err
+}
+
+// ending is a file that is written until a context ends.
+type ending struct {
+	ctx  context.Context
+	file *os.File
+}
+
+func (e ending) Write(b []byte) (int, error) {
+	if err := e.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return e.file.Write(b)
 }
 
 // homes finds the traces in a data set; it stops when it has found most of them.

@@ -2,6 +2,7 @@ package parquet_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -36,7 +37,7 @@ func TestDataSet(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "runs", "all")
 	want := small()
 	for _, rank := range []string{"0", "1"} {
-		if err := parquet.WriteDataSet(dir, want, parquet.Key{Name: "run", Value: "a"}, parquet.Key{Name: "rank", Value: rank}); err != nil {
+		if err := parquet.WriteDataSet(t.Context(), dir, want, parquet.Key{Name: "run", Value: "a"}, parquet.Key{Name: "rank", Value: rank}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -74,7 +75,7 @@ func TestDataSet(t *testing.T) {
 			other := small()
 			other.Source.Producer = "another"
 			elsewhere := t.TempDir()
-			if err := parquet.WriteDataSet(elsewhere, other, parquet.Key{Name: "run", Value: "a"}); err != nil {
+			if err := parquet.WriteDataSet(t.Context(), elsewhere, other, parquet.Key{Name: "run", Value: "a"}); err != nil {
 				return err
 			}
 			return os.Rename(filepath.Join(elsewhere, "run=a", "record=frame", "part-0.parquet"), part)
@@ -105,7 +106,7 @@ func TestWholeOrNotAtAll(t *testing.T) {
 	key := parquet.Key{Name: "run", Value: "a"}
 	bad := small()
 	bad.Devices[0].NumBlocks = 0
-	if err := parquet.WriteDataSet(filepath.Join(dir, "set"), bad, key); err == nil {
+	if err := parquet.WriteDataSet(t.Context(), filepath.Join(dir, "set"), bad, key); err == nil {
 		t.Error("a recording that cannot be was written")
 	}
 	if err := parquet.Write(&bytes.Buffer{}, bad); err == nil {
@@ -114,7 +115,7 @@ func TestWholeOrNotAtAll(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if err := parquet.WriteDataSet(filepath.Join(dir, "file"), small(), key); err == nil {
+	if err := parquet.WriteDataSet(t.Context(), filepath.Join(dir, "file"), small(), key); err == nil {
 		t.Error("a file became a folder")
 	}
 	if got := files(t, dir); !slices.Equal(got, []string{"file"}) {
@@ -124,24 +125,36 @@ func TestWholeOrNotAtAll(t *testing.T) {
 		t.Errorf("left behind a folder: %v", err)
 	}
 
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := parquet.WriteDataSet(ended, filepath.Join(dir, "set", "deep"), small(), key); !errors.Is(err, context.Canceled) {
+		t.Errorf("an ended context: %v", err)
+	}
+	if got := files(t, dir); !slices.Equal(got, []string{"file"}) {
+		t.Errorf("left behind: %q", got)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "set")); !os.IsNotExist(err) {
+		t.Errorf("left behind a folder: %v", err)
+	}
+
 	set := filepath.Join(dir, "set")
-	if err := parquet.WriteDataSet(set, small(), key); err != nil {
+	if err := parquet.WriteDataSet(t.Context(), set, small(), key); err != nil {
 		t.Fatal(err)
 	}
 	before := files(t, set)
 	for _, keys := range [][]parquet.Key{{key}, {{Name: "event", Value: "1"}}, {{Name: "record", Value: "1"}}, {{Name: "Run", Value: "1"}}, {{Name: "", Value: "1"}},
 		{{Name: "a=b", Value: "1"}}, {{Name: "../x", Value: "1"}}, {{Name: "rank", Value: ""}}, {{Name: "rank", Value: "1"}, {Name: "rank", Value: "2"}}, nil} {
-		if err := parquet.WriteDataSet(set, small(), keys...); err == nil {
+		if err := parquet.WriteDataSet(t.Context(), set, small(), keys...); err == nil {
 			t.Errorf("keys %q", keys)
 		} else if strings.ContainsAny(err.Error(), "\n") {
 			t.Errorf("keys %q: %v", keys, err)
 		}
 	}
-	if err := parquet.WriteDataSet(set, small(), key); !errors.Is(err, fs.ErrExist) {
+	if err := parquet.WriteDataSet(t.Context(), set, small(), key); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a second of the same name: %v", err)
 	}
 	for _, value := range []string{"..", "../../x", "/etc", "a\nb", "Zürich ✓", "\xff", "__HIVE_DEFAULT_PARTITION__"} {
-		if err := parquet.WriteDataSet(set, small(), parquet.Key{Name: "label", Value: value}); err != nil {
+		if err := parquet.WriteDataSet(t.Context(), set, small(), parquet.Key{Name: "label", Value: value}); err != nil {
 			t.Errorf("%q: %v", value, err)
 		}
 	}
@@ -162,7 +175,7 @@ func TestNoKeys(t *testing.T) {
 		if err := os.Mkdir(dir, 0o777); err != nil { // an empty folder may be there
 			t.Fatal(err)
 		}
-		if err := parquet.WriteDataSet(dir, want); err != nil {
+		if err := parquet.WriteDataSet(t.Context(), dir, want); err != nil {
 			t.Fatal(err)
 		}
 		got, err := parquet.ReadDataSet(dir)

@@ -284,7 +284,7 @@ func TestDuckDBDataSet(t *testing.T) {
 			t.Fatal(err)
 		}
 		run, rank, _ := strings.Cut(key, "/")
-		if err := parquet.WriteDataSet(dir, tr, parquet.Key{Name: "run", Value: run}, parquet.Key{Name: "rank", Value: rank}); err != nil {
+		if err := parquet.WriteDataSet(t.Context(), dir, tr, parquet.Key{Name: "run", Value: run}, parquet.Key{Name: "rank", Value: rank}); err != nil {
 			t.Fatal(err)
 		}
 		want[key] = analyzed(t, path)

@@ -66,7 +66,7 @@ func TestRoundTrip(t *testing.T) {
 				t.Errorf("%d bytes, and %d when it is written again", len(data), len(again))
 			}
 			dir := filepath.Join(t.TempDir(), "set")
-			if err := parquet.WriteDataSet(dir, tr, parquet.Key{Name: "run", Value: "a b/c=1"}, parquet.Key{Name: "rank", Value: "3"}); err != nil {
+			if err := parquet.WriteDataSet(t.Context(), dir, tr, parquet.Key{Name: "run", Value: "a b/c=1"}, parquet.Key{Name: "rank", Value: "3"}); err != nil {
 				t.Fatal(err)
 			}
 			got, err = source.Open(dir, source.Options{})
