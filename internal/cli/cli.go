@@ -120,6 +120,7 @@ func newRoot(e *env) *cobra.Command {
 	})
 	root.PersistentFlags().BoolVar(&e.redact, "redact", false, "leave folders of files, and what else tells whose a recording is, out of results")
 	root.AddCommand(newInfo(e), newAnalyze(e), newReport(e), newVerify(e), newReplay(e), newFit(e), newTune(e), newOOM(e), newLintConf(e), newDiff(e), newCheck(e), newConvert(e), newFleet(e), newGPU(e), newRecord(e))
+	addExamples(root)
 	return root
 }
 
