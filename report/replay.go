@@ -58,11 +58,24 @@ type ReplayRun struct {
 	Unedited *simulate.Run // without the edits, if there are any
 }
 
+// beyondLimit is by how much what is reserved can go beyond a limit: by less than a page of an expandable segment.
+const beyondLimit = 20 * mib
+
+// followIn follows a recording under the limit that it is said to have had. Where that is only the limit to be tried, and
+// the recording went beyond it, it had another one, which nobody knows.
+func followIn(d *trace.Device, cfg config.Config, recorded, tried int64) *simulate.Following {
+	f := simulate.Follow(d, cfg, simulate.FollowOptions{Limit: recorded})
+	if recorded >= 0 && recorded == tried && f.PeakReserved > recorded+beyondLimit {
+		return simulate.Follow(d, cfg, simulate.FollowOptions{Limit: -1})
+	}
+	return f
+}
+
 // Replay follows a recording to find its requests, changes them if that is asked for, and replays them. An
 // error is about the edits.
 func Replay(file string, t *trace.Trace, d *trace.Device, o ReplayOptions) (*Replays, error) {
 	cfg, _ := simulate.SettingsOf(t, config.DefaultVersion)
-	f := simulate.Follow(d, cfg, simulate.FollowOptions{Limit: o.RecordedLimit})
+	f := followIn(d, cfg, o.RecordedLimit, o.Limit)
 	r := &Replays{File: file, Device: d.Index, Events: d.Events.Len(), Limit: o.Limit, Memory: o.Memory, Follow: f,
 		Recorded: f.PeakReserved, Live: f.PeakAllocated, Source: t.Source, Content: d.Content}
 	if s := countedBy(d); s != nil {
@@ -175,7 +188,7 @@ func (r *Replays) WriteText(w io.Writer, style Style) error {
 	t.SetColumnConfigs(rightAligned(2, 6))
 	for _, x := range r.Runs {
 		s := x.Stats
-		row := table.Row{r.Label(x), Bytes(s.Reserved.Peak), showRange(x.Prediction), percent(s.Reserved.Peak-live, live),
+		row := table.Row{r.Label(x), Bytes(s.Reserved.Peak), rangeOf(x.Low, x.High), percent(s.Reserved.Peak-live, live),
 			Count(int(s.DeviceAllocs + s.DeviceFrees)), Count(int(s.Retries)), r.Finishes(x)}
 		if x.Unedited != nil {
 			row = append(row, unedited(x))
@@ -227,13 +240,6 @@ func (r *Replays) Under() string {
 		return fmt.Sprintf("Replayed in %s of device memory.", Bytes(r.Memory))
 	}
 	return "Replayed without a limit of memory; --memory or --limit set one."
-}
-
-func showRange(p simulate.Prediction) string {
-	if p.Low == p.High {
-		return "±0"
-	}
-	return Bytes(p.Low) + " – " + Bytes(p.High)
 }
 
 // Finishes says whether a run gets to its end.

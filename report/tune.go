@@ -31,7 +31,7 @@ type Tune struct {
 // have needed less.
 func TuneSettings(file string, t *trace.Trace, d *trace.Device, o TuneOptions) *Tune {
 	cfg, _ := simulate.SettingsOf(t, o.Version)
-	f := simulate.Follow(d, cfg, simulate.FollowOptions{Limit: o.RecordedLimit})
+	f := followIn(d, cfg, o.RecordedLimit, o.Limit)
 	room := simulate.Room{Limit: o.Limit, Memory: o.Memory, Own: o.Limit >= 0}
 	if o.Limit < 0 && o.Memory <= 0 && d.Content == trace.Decisions {
 		room = f.Room()
