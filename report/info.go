@@ -178,7 +178,7 @@ func (i *Info) begins() string {
 	case !events:
 		return ""
 	case i.Complete:
-		return "complete: recorded from an empty allocator on"
+		return "complete: recording began before anything was allocated"
 	}
 	for _, d := range i.Devices {
 		if d.Trace.Content == trace.Decisions {

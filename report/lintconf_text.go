@@ -125,16 +125,16 @@ func (l *SettingLint) finding(p *page, f config.Finding) {
 	if f.Offset < 0 && f.Key != "" {
 		text = f.Key + ": " + text
 	}
-	for i, line := range wrapped(text, lintWidth-13) {
+	for i, line := range wrapped(text, lintWidth-14) {
 		if i > 0 {
 			kind = ""
 		} else if kind != "" {
 			kind += ":"
 		}
-		p.line("  %-11s%s", kind, line)
+		p.line("  %-12s%s", kind, line)
 	}
 	if f.Suggest != "" && !strings.Contains(f.Message, f.Suggest) {
-		p.line("  %-11sinstead: %s", "", f.Suggest)
+		p.line("  %-12sinstead: %s", "", f.Suggest)
 	}
 }
 

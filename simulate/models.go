@@ -59,9 +59,9 @@ func Models() []Model {
 		{"slab", slab.About, false, func(d allocators.Driver, _ WhatIf, _ *Surroundings, _ *Requests) allocators.Allocator {
 			return slab.New(d, slab.Config{})
 		}},
-		{"best-fit", arena.About + "; best fit", false, arenaOf(arena.BestFit)},
-		{"first-fit", arena.About + "; first fit", false, arenaOf(arena.FirstFit)},
-		{"next-fit", arena.About + "; next fit", false, arenaOf(arena.NextFit)},
+		{"best-fit", arena.About + " best fit: the smallest that is large enough (Knuth, TAOCP 1, 2.5)", false, arenaOf(arena.BestFit)},
+		{"first-fit", arena.About + " first fit: the lowest that is large enough (Knuth, TAOCP 1, 2.5)", false, arenaOf(arena.FirstFit)},
+		{"next-fit", arena.About + " next fit: the first that is large enough after the last block (Knuth, TAOCP 1, 2.5)", false, arenaOf(arena.NextFit)},
 		{"packing", packing.About, false, func(d allocators.Driver, _ WhatIf, s *Surroundings, r *Requests) allocators.Allocator {
 			return packing.New(d, packing.Config{Plan: s.packed(r)})
 		}},

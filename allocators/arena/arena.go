@@ -56,7 +56,7 @@ import (
 )
 
 // About is the model in one line.
-const About = "one range of addresses with first fit, next fit or best fit (Knuth, TAOCP 1, 2.5)"
+const About = "one range of addresses, the hole chosen by"
 
 // Policy is how a hole is chosen.
 type Policy uint8

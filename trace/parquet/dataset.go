@@ -114,7 +114,7 @@ func vacant(home string) error {
 	case err != nil:
 		return err
 	}
-	return fmt.Errorf("%w (%s): remove it, or give the recording another name", fs.ErrExist, home)
+	return fmt.Errorf("%w (%s): remove it, or give another --key", fs.ErrExist, home)
 }
 
 // makeFolders makes a folder and those above it that are not there, and tells which it made.
