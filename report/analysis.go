@@ -110,29 +110,20 @@ func analyzeDevice(t *trace.Trace, dev *trace.Device, cfg config.Config, o Optio
 		p.reserved = start
 	}
 	d.PeakAllocated = d.peak(p.allocated)
-	d.PeakAllocated.Holders = d.holders(p.allocated.event)
-	d.PeakAllocated.Requested = d.PeakAllocated.Holders.Requested
 	d.PeakReserved = d.peak(p.reserved)
 	d.End = d.peak(end)
-	d.End.Holders = d.holders(last)
-	d.End.Requested = d.End.Holders.Requested
 	if p.at != nil {
 		if p.at.event < 0 {
 			*p.at = initialMoment(f)
 		}
 		at := d.peak(*p.at)
 		d.At = &at
-		d.At.Holders = d.holders(at.Event)
-		d.At.Requested = d.At.Holders.Requested
 	}
 	if dev.Content == trace.Decisions {
 		d.OOMs = d.outOfMemory(p.failed)
 		d.lay(o)
 	} else {
 		d.OOMs = unjudged(p.failed)
-	}
-	for i := range min(len(d.OOMs), mostHolders) {
-		d.OOMs[i].Holders = d.holders(d.OOMs[i].Event)
 	}
 	if whole := o.From == 0 && o.To <= 0; o.Replay && whole && (dev.Content == trace.Decisions || p.held != nil) {
 		d.Help, d.Enough = d.help(), d.enough()
@@ -199,13 +190,16 @@ func (d *Device) look(t *trace.Trace, o Options) {
 		return
 	}
 	d.Roles = d.Follow.Roles(t, d.Steps, o.Rules)
-	d.PeakAllocated.Breakdown = d.breakdown(t.Stacks, d.PeakAllocated.Event)
-	d.End.Breakdown = d.breakdown(t.Stacks, d.End.Event)
-	if d.At != nil {
-		d.At.Breakdown = d.breakdown(t.Stacks, d.At.Event)
+	for _, p := range []*Peak{&d.PeakAllocated, &d.End, d.At} {
+		if p != nil {
+			p.Breakdown = d.breakdown(t.Stacks, p.Event)
+			p.Holders, p.Requested = p.Breakdown.Holders, p.Breakdown.Requested
+		}
 	}
 	for i := range min(len(d.OOMs), mostHolders) {
-		d.OOMs[i].Breakdown = d.breakdown(t.Stacks, d.OOMs[i].Event)
+		o := &d.OOMs[i]
+		o.Breakdown = d.breakdown(t.Stacks, o.Event)
+		o.Holders = o.Breakdown.Holders
 	}
 }
 

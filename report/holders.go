@@ -67,11 +67,3 @@ func (h *Holders) sort() {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(b.Blocks, a.Blocks), cmp.Compare(a.Stack, b.Stack))
 	})
 }
-
-// holders lists what was allocated after the event of the given number; -1 is before the first.
-func (d *Device) holders(event int) Holders {
-	var h Holders
-	d.liveAt(event, h.hold)
-	h.sort()
-	return h
-}

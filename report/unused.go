@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 
@@ -59,6 +60,8 @@ type uses struct {
 	start     trace.Time // of the first event
 	duration  trace.Time // of a bucket
 	bucket    [2]int     // by event and by time
+	behind    int        // events from this on
+	after     trace.Time // and from this time on are not of the bucket
 	low, high UsePoint
 	some      bool
 	points    []UsePoint
@@ -87,12 +90,18 @@ func pointOf(i int, e *trace.Event, now *simulate.Now) UsePoint {
 
 // add looks at an event. In the middle of a request the model is ahead of the recording: there is nothing to see.
 func (u *uses) add(i int, e *trace.Event, now *simulate.Now) {
-	at := u.bucket
-	at[0] = i / u.width
-	at[1] = max(at[1], min(int((e.Time-u.start)/u.duration), useBuckets)) // threads may note their events late
-	if at != u.bucket {
-		u.settle()
-		u.bucket = at
+	if i >= u.behind || e.Time >= u.after { // there are two divisions in it, and few events that need them
+		at := u.bucket
+		at[0] = i / u.width
+		at[1] = max(at[1], min(int((e.Time-u.start)/u.duration), useBuckets)) // threads may note their events late
+		if at != u.bucket {
+			u.settle()
+			u.bucket = at
+		}
+		u.behind, u.after = (at[0]+1)*u.width, u.start+trace.Time(at[1]+1)*u.duration
+		if at[1] == useBuckets {
+			u.after = math.MaxInt64
+		}
 	}
 	if e.Op == trace.OpOOM && u.failures < mostMarkOOMs {
 		u.failures++

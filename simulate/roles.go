@@ -96,8 +96,8 @@ type roles struct {
 	born, died []int32 // events, by block
 	back       spans   // stretches of the backward pass: from its first request to its last
 	failed     []int32 // events that ran out of memory
-	weights    map[int64]int
-	slopes     map[int64]int // gradients of one step, by size
+	sizes      sizeCounts
+	open       map[trace.StackID]bool // stacks of blocks for which byLikeness has to look
 }
 
 // Roles tells what the blocks of a followed recording are for.
@@ -184,7 +184,8 @@ func requestedOrSize(b trace.Block) int64 {
 
 // byPhase decides what the phase of a block's birth and its end tell.
 func (r *roles) byPhase() {
-	r.each(func(b trace.BlockID, stack trace.StackID, _ int64) {
+	r.sizes, r.open = newSizeCounts(), map[trace.StackID]bool{}
+	r.each(func(b trace.BlockID, stack trace.StackID, size int64) {
 		is := r.of(stack)
 		born, died := int(r.born[b]), int(r.died[b])
 		c := Unknown
@@ -220,8 +221,12 @@ func (r *roles) byPhase() {
 				c = Cache
 			}
 		}
-		r.out.Of[b] = c
+		if r.out.Of[b] = c; c == Unknown && r.out.Born[b] == PhaseForward {
+			r.open[stack] = true
+		}
+		r.tally(b, size)
 	})
+	r.sizes.settle()
 }
 
 // optimizing is what an optimizer allocates: its state if it keeps it.
@@ -323,126 +328,6 @@ func (r *roles) failedIn(born, died int) bool {
 	return i < len(r.failed) && int(r.failed[i]) < died
 }
 
-// inherited is what was there before the recording, if it does not stay.
-func (r *roles) inherited(died int) Category {
-	_, run := r.optimizer.after(0)
-	_, back := r.back.after(0)
-	switch {
-	case back != nil && died > back.From && died < back.To && (run == nil || back.From < run.From):
-		return Activation // the recording begins within a step
-	}
-	return Unknown
-}
-
-// tookPart says whether a block that was there before the recording was there when an optimizer ran first, and freed
-// before the backward pass that followed.
-func (r *roles) tookPart(died int) bool {
-	_, run := r.optimizer.after(0)
-	if run == nil || died < run.From {
-		return false
-	}
-	_, back := r.back.after(run.To)
-	return back == nil && died != atEnd || back != nil && died < back.From
-}
-
-// staysLong says whether a block that was there before the first iteration is there after the second.
-func (r *roles) staysLong(died int) bool {
-	switch runs := r.optimizer.list; len(runs) {
-	case 0:
-		return died == atEnd
-	case 1:
-		if _, back := r.back.after(runs[0].To); back != nil {
-			return died > back.From
-		}
-		end := runs[0].To
-		if _, zeroed := r.zeroing.after(end); zeroed != nil {
-			end = zeroed.To
-		}
-		return died > end
-	default:
-		return died > runs[1].From
-	}
-}
-
-// bySize tells what is left by sizes: a weight is as large as its gradient, and as a state of the optimizer.
-func (r *roles) bySize() {
-	r.countSizes()
-	state, old := map[int64]int{}, map[int64]int{}
-	r.each(func(b trace.BlockID, _ trace.StackID, size int64) {
-		if r.out.Of[b] == OptimizerState && r.died[b] == atEnd {
-			state[size]++
-		}
-	})
-	of := func(c Category, b trace.BlockID) { r.out.Of[b] = c }
-	r.each(func(b trace.BlockID, _ trace.StackID, size int64) {
-		born, died := int(r.born[b]), int(r.died[b])
-		switch phase := r.out.Born[b]; {
-		case phase == PhaseBackward && r.out.Of[b] == Unknown:
-			if r.slopes[size] > 0 && r.slopes[size] >= r.weights[size] || r.weights[size] == 0 && len(r.weights) > 0 {
-				of(Cache, b) // there are gradients enough that come and go
-			} else {
-				of(Gradient, b)
-			}
-		case phase == PhaseBackward && r.out.Of[b] == Temporary && (r.weights[size] > 0 || r.slopes[size] > 0):
-			if _, run := r.optimizer.after(born); run == nil && len(r.optimizer.list) > 0 && r.unfinished(born, died) {
-				of(Gradient, b)
-			}
-		case phase == PhaseOld && r.out.Of[b] == Unknown && r.slopes[size] > old[size] && r.tookPart(died):
-			old[size]++
-			of(Gradient, b)
-		case (phase == PhaseSetup || phase == PhaseOld) && r.out.Of[b] == Unknown && r.staysLong(died):
-			switch g := r.slopes[size]; {
-			case r.weights[size] < g:
-				r.weights[size]++
-				of(Parameter, b)
-			case phase == PhaseOld && state[size] < 2*g:
-				state[size]++
-				of(OptimizerState, b)
-			}
-		}
-	})
-}
-
-// unfinished says whether a block of the backward pass was there to its end, or when it failed.
-func (r *roles) unfinished(born, died int) bool {
-	_, back := r.back.after(born)
-	return back != nil && died >= back.To || r.failedIn(born, died)
-}
-
-// countSizes counts weights by size, and the gradients of the step that has the most of them.
-func (r *roles) countSizes() {
-	r.weights, r.slopes = map[int64]int{}, map[int64]int{}
-	now, at := map[int64]int{}, -1
-	total, most := 0, 0
-	keep := func() {
-		if total > most {
-			most = total
-			r.slopes, now = now, map[int64]int{}
-		}
-		clear(now)
-		total = 0
-	}
-	r.each(func(b trace.BlockID, _ trace.StackID, size int64) {
-		switch r.out.Of[b] {
-		case Parameter:
-			if r.staysLong(int(r.died[b])) {
-				r.weights[size]++
-			}
-		case Gradient:
-			if r.out.Born[b] != PhaseBackward {
-				break
-			}
-			if k, _ := r.optimizer.after(int(r.born[b])); k != at {
-				keep()
-				at = k
-			}
-			now[size]++
-			total++
-		}
-	})
-	keep()
-}
-
 // kin are blocks of one stack that outlived the step that they were allocated in, or those that did not.
 type kin struct {
 	stack    trace.StackID
@@ -458,17 +343,11 @@ func (r *roles) kinOf(b trace.BlockID, stack trace.StackID) kin {
 func (r *roles) byLikeness() {
 	count := map[kin]*[numCategories]int{}
 	open := func(b trace.BlockID) bool { return r.out.Of[b] == Unknown && r.out.Born[b] == PhaseForward }
-	stacks := map[trace.StackID]bool{}
-	r.each(func(b trace.BlockID, stack trace.StackID, _ int64) {
-		if open(b) {
-			stacks[stack] = true
-		}
-	})
-	if len(stacks) == 0 {
+	if len(r.open) == 0 {
 		return
 	}
 	r.each(func(b trace.BlockID, stack trace.StackID, _ int64) {
-		if !stacks[stack] || r.out.Of[b] == Unknown {
+		if !r.open[stack] || r.out.Of[b] == Unknown {
 			return
 		}
 		for _, k := range []kin{r.kinOf(b, stack), {stack: stack}} {
