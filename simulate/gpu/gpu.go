@@ -133,7 +133,7 @@ func Replay(ctx context.Context, r *simulate.Requests, dev *cuda.Device, o Optio
 		res.Memory = int64(float64(free) * shareTaken)
 	}
 	res.Memory = min(res.Memory, total)
-	res.Memory -= res.Memory % sim.Granule
+	res.Memory = max(res.Memory/sim.Granule, 1) * sim.Granule
 	if o.Mode == Expandable {
 		o.Config.Expandable = true
 	}

@@ -294,6 +294,12 @@ func TestBound(t *testing.T) {
 			}
 		})
 	}
+	t.Run("next to nothing", func(t *testing.T) {
+		x, err := gpu.Replay(context.Background(), p.requests(), fake(t), gpu.Options{Mode: gpu.Caching, Config: parse(t, ""), Limit: -1, Memory: 100 << 10})
+		if err != nil || x.Run.Completed || x.Run.Ended != 0 || x.Memory != 2*mib {
+			t.Errorf("%v: ended at event %d of a bound of %d", err, x.Run.Ended, x.Memory)
+		}
+	})
 	t.Run("default", func(t *testing.T) {
 		x, err := gpu.Replay(context.Background(), p.requests(), fake(t), gpu.Options{Mode: gpu.Caching, Config: parse(t, ""), Limit: -1})
 		if err != nil || x.Memory != (966367641)/(2*mib)*2*mib {
