@@ -84,8 +84,8 @@ func judge(o OOM, limit int64) (verdict, why string) {
 		return OwnLimit, fmt.Sprintf("%s reserved and %s more are over the limit of %s that the process set itself",
 			Bytes(o.Reserved), Bytes(o.Tried), Bytes(limit)) + inPieces(o, limit)
 	case o.DeviceFree == 0:
-		return NotKnown, fmt.Sprintf("the file does not tell how much the device had free when %s more than the %s reserved were tried; %s of what was reserved were free, in pieces of at most %s",
-			Bytes(o.Tried), Bytes(o.Reserved), Bytes(o.Unusable()), Bytes(o.LargestFree))
+		return NotKnown, fmt.Sprintf("the file does not tell how much the device had free when %s more than the %s reserved were tried; %s of what was reserved were free%s",
+			Bytes(o.Tried), Bytes(o.Reserved), Bytes(o.Unusable()), o.pieces())
 	case o.DeviceFree >= o.Tried:
 		return OwnLimit, fmt.Sprintf("the device still had %s free, enough for the %s tried: a limit that the process set itself (a memory fraction) refused it",
 			Bytes(o.DeviceFree), Bytes(o.Tried)) + inPieces(o, o.Reserved+o.Tried)
@@ -93,8 +93,8 @@ func judge(o OOM, limit int64) (verdict, why string) {
 		return Genuine, fmt.Sprintf("%s in use and %s more exceed the %s that the allocator could have: nothing but less memory in use would have helped",
 			Bytes(o.Allocated), Bytes(o.Tried), Bytes(had))
 	case o.Unusable()*100 >= had*3:
-		return Fragmented, fmt.Sprintf("%s were reserved but free in pieces, %s free on the device: together enough for the %s tried, the largest piece was %s",
-			Bytes(o.Unusable()), Bytes(o.DeviceFree), Bytes(o.Tried), Bytes(o.LargestFree))
+		return Fragmented, fmt.Sprintf("%s were reserved but free in pieces, %s free on the device: together enough for the %s tried%s",
+			Bytes(o.Unusable()), Bytes(o.DeviceFree), Bytes(o.Tried), o.largestPiece())
 	case o.Unusable()*100 >= had:
 		return FragmentedLittle, fmt.Sprintf("%s were reserved but free in pieces, little of %s: the device was nearly full as well",
 			Bytes(o.Unusable()), Bytes(had))
@@ -109,7 +109,22 @@ func inPieces(o OOM, limit int64) string {
 	if o.Allocated+o.Requested > limit {
 		return ""
 	}
-	return fmt.Sprintf("; %s of what it held were free, in pieces of at most %s", Bytes(o.Unusable()), Bytes(o.LargestFree))
+	return fmt.Sprintf("; %s of what it held were free%s", Bytes(o.Unusable()), o.pieces())
+}
+
+// pieces and largestPiece say how large the pieces were that the request could have had, if that is known.
+func (o OOM) pieces() string {
+	if o.LargestFree < 0 {
+		return ""
+	}
+	return ", for this request in pieces of at most " + Bytes(o.LargestFree)
+}
+
+func (o OOM) largestPiece() string {
+	if o.LargestFree < 0 {
+		return ""
+	}
+	return ", the largest piece for it was " + Bytes(o.LargestFree)
 }
 
 // Help is a change of the settings that was tried by replaying the recording.

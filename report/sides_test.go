@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/vramscope/vramscope/internal/recordtest"
+	"github.com/vramscope/vramscope/internal/tracetest"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/trace"
 	"github.com/vramscope/vramscope/trace/source"
@@ -306,5 +308,52 @@ func TestLeaksOfRecordings(t *testing.T) {
 				t.Errorf("the text does not name the line first:\n%s", after)
 			}
 		})
+	}
+}
+
+// The failure that a dump of one instant was written for has no event, and the pieces of a failure that was recorded are
+// those of the request's own pool.
+func TestFailuresInJSON(t *testing.T) {
+	type failures struct {
+		Devices []struct {
+			Ooms []struct {
+				Event              *int
+				Largest_free_bytes *int64
+				Freeing            *struct{ Bytes, Room_bytes int64 }
+			}
+		}
+	}
+	read := func(tr *trace.Trace) failures {
+		t.Helper()
+		var b bytes.Buffer
+		if err := report.Analyze("test", tr, report.Options{Limit: -1, Device: -1}).WriteJSON(&b); err != nil {
+			t.Fatal(err)
+		}
+		var doc failures
+		if err := json.Unmarshal(b.Bytes(), &doc); err != nil {
+			t.Fatal(err)
+		}
+		return doc
+	}
+	tr, err := source.Open(filepath.Join(recordtest.Testdata(), "inputs", "tensorflow.log"), source.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if doc := read(tr); len(doc.Devices[0].Ooms) != 1 || doc.Devices[0].Ooms[0].Event != nil {
+		t.Errorf("%+v", doc)
+	}
+	r := tracetest.New("", 100*mib)
+	const line = "/home/user/train.py:3 main"
+	r.Free(r.Alloc(40*mib, line))
+	kept := r.Alloc(30*mib, line) // leaves 10 MiB of the segment
+	r.Alloc(512, line) // what is left of its segment is of the small pool
+	r.Alloc(90*mib, line)
+	if kept < 0 {
+		t.Fatal("no room")
+	}
+	doc := read(r.Trace())
+	o := doc.Devices[0].Ooms[0]
+	if o.Event == nil || o.Largest_free_bytes == nil || *o.Largest_free_bytes != 10*mib {
+		t.Errorf("%+v", o)
 	}
 }
