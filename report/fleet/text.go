@@ -10,6 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/simulate/fleet"
+	"github.com/vramscope/vramscope/trace"
 )
 
 // page writes lines until one cannot be written.
@@ -157,6 +158,9 @@ func (f *Fleet) Answers() []string {
 			out = append(out, fmt.Sprintf("Keep the present settings: %s.", t.Why))
 		}
 	}
+	if len(out) == 0 {
+		out = append(out, "Nothing here shows what was allocated when"+report.Instead(new(trace.Source))+".")
+	}
 	return out
 }
 
@@ -209,7 +213,6 @@ func kindOf(g *Growth) string {
 }
 
 func (f *Fleet) writeSpreads(p *page) {
-	p.head("How even it is")
 	var rows []table.Row
 	for i := range f.Spreads {
 		s := &f.Spreads[i]
@@ -218,6 +221,10 @@ func (f *Fleet) writeSpreads(p *page) {
 		}
 		rows = append(rows, table.Row{s.Title, report.Bytes(s.Min), report.Bytes(s.Median), report.Bytes(s.P90), report.Bytes(s.Max), times2(s.Ratio()), s.Worst.Label()})
 	}
+	if len(rows) == 0 {
+		return
+	}
+	p.head("How even it is")
 	p.table(table.Row{"", "least", "median", "9 in 10 up to", "most", "most/median", "which"}, []int{2, 3, 4, 5, 6}, rows)
 }
 
@@ -393,7 +400,7 @@ func (f *Fleet) writeUnused(p *page) {
 			v, _ := f.Unused.Time.Quantile(q)
 			return fmt.Sprintf("%.0f %%", v*100)
 		}
-		p.line("Over time: %s half of the time, above %s for a tenth of it, above %s for a hundredth (to within 0.4 points).", over(0.5), over(0.9), over(0.99))
+		p.line("Over time: above %s half of the time, above %s for a tenth of it, above %s for a hundredth (to within 0.4 points).", over(0.5), over(0.9), over(0.99))
 	}
 }
 
@@ -499,6 +506,9 @@ func (f *Fleet) writeMind(p *page) {
 	if repeated > 0 {
 		say("%s share a rank with another file: they are several runs or moments, and are named by their files", report.Plural(repeated, "device"))
 	}
+	if f.Tuning == nil && f.replayable() {
+		say("one setting for all ranks was not looked for: fleet without --no-tune does, and fleet merge --tune")
+	}
 	if t := f.Tuning; t != nil && t.Lost > 0 {
 		say("%s could be read once and not again, and the settings were not replayed there", report.Plural(t.Lost, "device"))
 	}
@@ -511,6 +521,11 @@ func (f *Fleet) writeMind(p *page) {
 		}
 		p.item("%s", n)
 	}
+}
+
+// replayable says whether any device has requests that can be replayed.
+func (f *Fleet) replayable() bool {
+	return slices.ContainsFunc(f.Members, func(m *Member) bool { return m.Facts.Replayable })
 }
 
 func haveOf(n int) string {
