@@ -194,7 +194,7 @@ func (a *Analysis) requestsDevice(p *page, d *Device) {
 		if len(d.Trace.PoolInfo) > 0 && d.Trace.PoolInfo[0].Direct {
 			whose = "taken from the driver"
 		}
-		line += fmt.Sprintf(", %s %s: %s (%s) more than was ever in use", Bytes(*held), whose, Bytes(*held-most), percent(*held-most, *held))
+		line += fmt.Sprintf(", %s %s%s", Bytes(*held), whose, beyond(*held, most, "more than was ever in use"))
 	}
 	p.line("%s", p.bold(line+"."))
 	for i, o := range d.OOMs {

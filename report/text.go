@@ -90,14 +90,21 @@ func (a *Analysis) device(p *page, d *Device) {
 	if d.Follow.Truncated {
 		ever = "more than was in use since recording began"
 	}
-	p.line("%s", p.bold(fmt.Sprintf("Peak %s allocated, %s reserved: %s (%s) %s.",
-		Bytes(most), Bytes(held), Bytes(held-most), percent(held-most, held), ever)))
+	p.line("%s", p.bold(fmt.Sprintf("Peak %s allocated, %s reserved%s.", Bytes(most), Bytes(held), beyond(held, most, ever))))
 	a.failures(p, d)
 	d.helps(p, filepath.Base(a.File))
 	a.instants(p, d)
 	a.fragments(p, d)
 	a.growth(p, d)
 	d.ending(p)
+}
+
+// beyond says how much of what was held at the peak is more than was ever in use.
+func beyond(held, most int64, ever string) string {
+	if held < most {
+		return ", which is less: not all that was reserved is in the recording"
+	}
+	return fmt.Sprintf(": %s (%s) %s", Bytes(held-most), percent(held-most, held), ever)
 }
 
 // when says at which moment of the recording an event was.
@@ -292,8 +299,8 @@ func (a *Analysis) layout(p *page, d *Device, title string, f *Layout, reserved 
 	if f.Private > 0 {
 		p.line("  %10s  of what is reserved belongs to private pools (CUDA graphs, MemPools), for nobody else to use", Bytes(f.Private))
 	}
-	p.line("  The largest free block has %s; blocks in use have %s more than was asked for (rounding).", Bytes(f.Largest), Bytes(f.Rounding))
 	p.fence()
+	p.item("The largest free block has %s; blocks in use have %s more than was asked for (rounding).", Bytes(f.Largest), Bytes(f.Rounding))
 	if len(f.FreeSizes) > 1 && (f.Stranded+f.Cached)*worthSizes >= reserved {
 		p.item("Free blocks: %s", freeSizesText(f.FreeSizes))
 	}

@@ -389,6 +389,25 @@ func TestLarge(t *testing.T) {
 	}
 }
 
+// Annotations whose time the recording does not have are not put before its beginning.
+func TestMarkersWithoutTimes(t *testing.T) {
+	r := tracetest.New("", -1)
+	r.Training(3, nil)
+	tr := r.Trace()
+	from := tr.Devices[0].Events.At(0).Time
+	for _, at := range []trace.Time{0, 0, from} {
+		tr.Markers = append(tr.Markers, trace.Marker{Time: at, Device: 0, Name: "a", Edge: trace.EdgeStart}, trace.Marker{Time: at, Device: 0, Name: "b", Edge: trace.EdgeEnd},
+			trace.Marker{Time: at, Device: -1, Name: "c", Edge: trace.EdgePoint})
+	}
+	var b bytes.Buffer
+	if _, err := perfetto.Write(&b, report.Analyze("markers", tr, report.Options{Limit: -1, Device: -1})); err != nil {
+		t.Fatal(err)
+	}
+	if f := read(t, b.Bytes()); f.slices["annotation"] != 3+6 { // read refuses times that are negative
+		t.Errorf("%v", f.slices)
+	}
+}
+
 // The file shows the program's names and its own.
 func TestContents(t *testing.T) {
 	r := tracetest.New("", -1)

@@ -22,7 +22,7 @@ type span struct {
 func spansOf(marks []trace.Marker, zero trace.Time, end int64) (spans, points []span) {
 	open := map[string][]int{}
 	for _, m := range marks {
-		at := int64(m.Time - zero)
+		at := max(int64(m.Time-zero), 0) // a marker without a time was there from the start
 		switch m.Edge {
 		case trace.EdgePoint:
 			points = append(points, span{m.Name, at, at})

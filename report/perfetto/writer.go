@@ -65,8 +65,9 @@ func (w *writer) hex(key string, value uint64) {
 	w.line = append(w.line, '"')
 }
 
-// micros writes nanoseconds as microseconds.
+// micros writes nanoseconds as microseconds. Nothing is before the zero of the file.
 func (w *writer) micros(key string, ns int64) {
+	ns = max(ns, 0)
 	w.key(key)
 	w.line = strconv.AppendInt(w.line, ns/1000, 10)
 	if rest := ns % 1000; rest != 0 {
@@ -125,7 +126,7 @@ func (w *writer) series(pid int, name string, s *trace.Series, zero trace.Time) 
 	for i, p := range s.Points {
 		for _, v := range []int64{p.High, p.Low, p.Last} {
 			if i == 0 || i == len(s.Points)-1 || v != last {
-				w.counter(pid, name, unit, int64(max(p.Time-zero, 0)), v)
+				w.counter(pid, name, unit, int64(p.Time-zero), v)
 				last = v
 			}
 			if p.High == p.Low {
@@ -141,7 +142,7 @@ func (w *writer) complete(pid, tid int, category, name string, from, to int64) {
 	w.number("tid", int64(tid))
 	w.text("cat", category)
 	w.micros("ts", from)
-	w.micros("dur", max(to-from, 0))
+	w.micros("dur", to-from)
 }
 
 // instant begins a point of a thread, or with tid 0 of the whole process.

@@ -75,7 +75,7 @@ func (b runBars) names() vg.Length {
 
 // Plot implements plot.Plotter.
 func (b runBars) Plot(c draw.Canvas, p *plot.Plot) {
-	x, _ := p.Transforms(&c)
+	x, _ := transforms(c, p)
 	for _, t := range p.X.Tick.Marker.Ticks(p.X.Min, p.X.Max) {
 		if at := x(t.Value); t.Value > 0 && at <= c.Max.X {
 			c.StrokeLine2(stroke(faint, 0.5), at, c.Min.Y, at, c.Max.Y)

@@ -54,8 +54,8 @@ func Fragmentation(a *report.Analysis, d *report.Device, o report.Options, by By
 	p := newPlot()
 	x.mark(&p.X)
 	most := d.PeakReserved.Reserved
-	for _, q := range k.reserved {
-		most = max(most, q.v)
+	for i, q := range k.reserved {
+		most = max(most, q.v, k.sums[len(all)-1][i].v) // more may be in use than the file shows to be reserved
 	}
 	vertical(&p.Y, float64(most))
 	panel := &Panel{Plot: p, Caption: "What was reserved, and what of it was in use", over: true}
@@ -155,7 +155,7 @@ type hatching struct {
 
 // Plot implements plot.Plotter.
 func (h hatching) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
+	x, y := transforms(c, p)
 	var list []vg.Rectangle
 	for i, q := range h.high {
 		to := h.end

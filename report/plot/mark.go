@@ -15,6 +15,14 @@ import (
 // What plots are made of, beside what gonum has: lines of steps, since memory jumps from one value to the
 // next; areas under them; and labels that keep out of each other's way.
 
+// transforms are those of a plot, kept within its axes. What is drawn beyond them cannot be seen, and a renderer walks
+// there pixel by pixel.
+func transforms(c draw.Canvas, p *plot.Plot) (x, y func(float64) vg.Length) {
+	px, py := p.Transforms(&c)
+	return func(v float64) vg.Length { return px(min(max(v, p.X.Min), p.X.Max)) },
+		func(v float64) vg.Length { return py(min(max(v, p.Y.Min), p.Y.Max)) }
+}
+
 // steps draws a value that holds from each point to the next, and from the last to the end.
 type steps struct {
 	points []point
@@ -31,9 +39,9 @@ func (s steps) Plot(c draw.Canvas, p *plot.Plot) {
 	c.Stroke(stepPath(nil, c, p, s.points, s.end))
 }
 
-// stepPath walks along a line of steps. What lies below the axis is drawn on it.
+// stepPath walks along a line of steps.
 func stepPath(path vg.Path, c draw.Canvas, p *plot.Plot, points []point, end float64) vg.Path {
-	x, y := p.Transforms(&c)
+	x, y := transforms(c, p)
 	to := func(at vg.Point) {
 		if len(path) == 0 {
 			path.Move(at)
@@ -43,7 +51,7 @@ func stepPath(path vg.Path, c draw.Canvas, p *plot.Plot, points []point, end flo
 	}
 	var last vg.Length
 	for i, q := range points {
-		at := vg.Point{X: x(q.x), Y: y(math.Max(float64(q.v), p.Y.Min))}
+		at := vg.Point{X: x(q.x), Y: y(float64(q.v))}
 		if i > 0 && at.Y != last {
 			to(vg.Point{X: at.X, Y: last})
 		}
@@ -68,7 +76,7 @@ func (a area) Plot(c draw.Canvas, p *plot.Plot) {
 	if len(a.points) == 0 {
 		return
 	}
-	x, y := p.Transforms(&c)
+	x, y := transforms(c, p)
 	var path vg.Path
 	path.Move(vg.Point{X: x(a.points[0].x), Y: y(0)})
 	path = stepPath(path, c, p, a.points, a.end)
@@ -83,7 +91,7 @@ type levels struct{}
 
 // Plot implements plot.Plotter.
 func (levels) Plot(c draw.Canvas, p *plot.Plot) {
-	_, y := p.Transforms(&c)
+	_, y := transforms(c, p)
 	for _, t := range p.Y.Tick.Marker.Ticks(p.Y.Min, p.Y.Max) {
 		if at := y(t.Value); t.Value > p.Y.Min && at <= c.Max.Y {
 			c.StrokeLine2(stroke(faint, 0.5), c.Min.X, at, c.Max.X, at)
@@ -100,7 +108,7 @@ type across struct {
 
 // Plot implements plot.Plotter.
 func (a across) Plot(c draw.Canvas, p *plot.Plot) {
-	_, y := p.Transforms(&c)
+	_, y := transforms(c, p)
 	at := y(a.value)
 	c.StrokeLine2(a.line, c.Min.X, at, c.Max.X, at)
 	s := aligned(letters(noteSize, a.line.Color), draw.XLeft, draw.YBottom)
@@ -127,7 +135,7 @@ const markRadius = 3.5
 
 // Plot implements plot.Plotter.
 func (o callouts) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
+	x, y := transforms(c, p)
 	var taken []vg.Rectangle
 	for _, l := range o.list {
 		at := vg.Point{X: x(l.x), Y: y(l.y)}
@@ -270,7 +278,7 @@ func (e ending) width() vg.Length {
 
 // Plot implements plot.Plotter.
 func (list endings) Plot(c draw.Canvas, p *plot.Plot) {
-	_, y := p.Transforms(&c)
+	_, y := transforms(c, p)
 	line := vg.Length(textSize * 1.25)
 	order := slices.Clone(list)
 	slices.SortStableFunc(order, func(a, b ending) int {

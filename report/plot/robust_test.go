@@ -105,12 +105,15 @@ func TestExtremeSizes(t *testing.T) {
 	events.Append(trace.Event{Time: 1, Op: trace.OpSegmentAlloc, Size: trace.MaxSize, Addr: 1 << 45, Block: trace.NoBlock})
 	events.Append(trace.Event{Time: 2, Op: trace.OpAlloc, Size: trace.MaxSize, Addr: 1 << 45, Block: 0})
 	events.Append(trace.Event{Time: 1<<62 - 1, Op: trace.OpOOM, Size: trace.MaxAsked, Addr: trace.MaxAsked, Block: trace.NoBlock})
+	var loose trace.Events // in use, and nothing that is reserved for it
+	loose.Append(trace.Event{Time: 1, Op: trace.OpAlloc, Size: trace.MaxSize, Addr: 1 << 45, Block: 0})
+	loose.Append(trace.Event{Time: 2, Op: trace.OpFreeCompleted, Size: trace.MaxSize, Addr: 1 << 45, Block: 0})
 	many := trace.Events{}
 	for range 3000 {
 		many.Append(trace.Event{Time: 7, Op: trace.OpOOM, Size: 512, Block: trace.NoBlock})
 	}
 	for _, content := range []trace.Content{trace.Decisions, trace.Requests, trace.Instant, trace.Samples} {
-		for _, list := range []trace.Events{events, many, {}} {
+		for _, list := range []trace.Events{events, loose, many, {}} {
 			recording := &trace.Trace{Stacks: trace.NewStacks(), Devices: []trace.Device{{Content: content, Events: list, NumBlocks: 1, Streams: []uint64{0}, Pools: make([]trace.Pool, 1),
 				Series: []trace.Series{{Quantity: trace.DeviceUsed, Samples: 1, Max: 1 << 62, Points: []trace.Point{{Time: 1, High: 1 << 62}}}}}}}
 			drawAll(t, "made up", "made up", recording, plain())

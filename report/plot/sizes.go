@@ -149,7 +149,7 @@ type bars struct {
 
 // Plot implements plot.Plotter.
 func (b bars) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
+	x, y := transforms(c, p)
 	for _, r := range b.list {
 		k := float64(log2(r.From))
 		from, to := x(k+0.1), x(k+0.9)
@@ -176,7 +176,7 @@ type zero struct{}
 
 // Plot implements plot.Plotter.
 func (zero) Plot(c draw.Canvas, p *plot.Plot) {
-	_, y := p.Transforms(&c)
+	_, y := transforms(c, p)
 	c.StrokeLine2(stroke(grey, 0.75), c.Min.X, y(0), c.Max.X, y(0))
 }
 
@@ -211,7 +211,7 @@ type asked struct {
 
 // Plot implements plot.Plotter.
 func (a asked) Plot(c draw.Canvas, p *plot.Plot) {
-	x, _ := p.Transforms(&c)
+	x, _ := transforms(c, p)
 	at := x(a.at)
 	c.StrokeLine2(stroke(black, 1, 1.5, 2), at, c.Min.Y, at, c.Max.Y)
 	s := aligned(letters(textSize, black), draw.XLeft, draw.YBottom)

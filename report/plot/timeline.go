@@ -282,7 +282,7 @@ type failures struct {
 
 // Plot implements plot.Plotter.
 func (f failures) Plot(c draw.Canvas, p *plot.Plot) {
-	px, _ := p.Transforms(&c)
+	px, _ := transforms(c, p)
 	last := vg.Length(math.Inf(-1))
 	for _, o := range f.d.OOMs {
 		at := px(f.x.at(o.Event, o.Time))
@@ -312,7 +312,7 @@ const leastBand = 4 // points; narrower ones would be a grey mist
 
 // Plot implements plot.Plotter.
 func (b stepBands) Plot(c draw.Canvas, p *plot.Plot) {
-	px, _ := p.Transforms(&c)
+	px, _ := transforms(c, p)
 	list := &b.d.Steps
 	place := func(event int) vg.Length {
 		if event >= b.x.events {
