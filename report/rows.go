@@ -6,7 +6,7 @@ import "fmt"
 
 // TuneHeader is what the columns of a TuneRow are called.
 func TuneHeader() []string {
-	return []string{"settings", "peak reserved", "range", "saves", "device calls", "retries", "finishes"}
+	return []string{"settings", "peak reserved", "range", "saves", "device calls", "they take", "retries", "finishes"}
 }
 
 // TuneRow is one setting that was tried.

@@ -59,7 +59,7 @@ func (d *Device) timeline(p *page) {
 				line[i] = '×'
 			}
 		}
-		p.line("            %s %s", string(line), p.faint("× ran out of memory"))
+		p.line("  ran out   %s", strings.TrimRight(string(line), " "))
 	}
 	p.line("            %s", p.faint(d.timelineAxis(width)))
 	p.fence()

@@ -37,6 +37,15 @@ func TestTuneText(t *testing.T) {
 	}
 }
 
+// TestTuneRows has a cell under each header, for those who draw the table themselves.
+func TestTuneRows(t *testing.T) {
+	for _, row := range tuneOwn(t, "torch/dynamic_batch.c0", -1).Rows() {
+		if len(row.Cells) != len(TuneHeader()) {
+			t.Errorf("%d cells under %d headers: %v", len(row.Cells), len(TuneHeader()), row.Cells)
+		}
+	}
+}
+
 func TestTuneJSON(t *testing.T) {
 	r := tuneOwn(t, "torch/dynamic_batch.c0", -1)
 	j := decode(t, func(b *bytes.Buffer) error { return r.WriteJSON(b) })

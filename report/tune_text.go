@@ -17,7 +17,11 @@ func (t *Tune) WriteText(w io.Writer, style Style) error {
 	p.line("%s · %s tried", t.headline(), plural(t.Tried, "setting"))
 	p.line("%s", t.under())
 	p.line("")
-	tab := grid("", "settings", "peak reserved", "range", "saves", "device calls", "they take", "retries", "finishes")
+	header := []any{""}
+	for _, h := range TuneHeader() {
+		header = append(header, h)
+	}
+	tab := grid(header...)
 	tab.SetColumnConfigs(rightAligned(3, 8))
 	tab.AppendRow(t.row("now", &t.Baseline))
 	for i := range t.Candidates {

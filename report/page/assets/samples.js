@@ -67,7 +67,7 @@ export class Samples {
     });
     c.setLineDash([]);
     fill(byId("legend"), ...this.series.map((one, i) => element("span", {}, this.sample(i), one.name)));
-    byId("folded").textContent = this.folded ? count(this.folded) + " more, smaller or not of bytes, are not drawn; vramscope analyze lists them." : "";
+    byId("folded").textContent = this.folded ? "Not drawn, being smaller or not of bytes: " + count(this.folded) + " more. vramscope analyze lists them." : "";
   }
 
   sample(i) {
