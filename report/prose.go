@@ -1,6 +1,8 @@
 package report
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/vramscope/vramscope/trace"
@@ -42,9 +44,32 @@ func (a *Analysis) NoteLines() []string {
 // InstantLine says what existed at the one instant that a device shows.
 func InstantLine(d *trace.Device) string { return liveLine(d) }
 
-// SeriesPeak says what the most of a series was.
-func SeriesPeak(s Summary) string {
-	return showValue(s.Quantity, s.Max) + " " + quantityLabels[s.Quantity]
+// SamplesLine says what the most was that a device's samples show: of what was in use, or else of the largest part.
+func SamplesLine(list []trace.Series) string {
+	sums := Summarize(list)
+	of := ""
+	if i := slices.IndexFunc(sums, func(s Summary) bool { return s.Quantity == trace.DeviceTotal && !s.isPart() }); i >= 0 {
+		of = " of " + Bytes(sums[i].Max)
+	}
+	var most []string
+	var parts []Summary
+	for _, s := range sums {
+		switch {
+		case s.isPart():
+			parts = append(parts, s)
+		case s.Quantity == trace.DeviceUsed:
+			most = append(most, Bytes(s.Max)+of+" used")
+		case s.Quantity == trace.Allocated, s.Quantity == trace.AllocatorReserved, s.Quantity == trace.LifetimePeak:
+			most = append(most, showValue(s.Quantity, s.Max)+" "+quantityLabels[s.Quantity])
+		}
+	}
+	switch {
+	case len(most) > 0:
+		return "At most " + strings.Join(most, ", ") + "."
+	case len(parts) > 0:
+		return fmt.Sprintf("The largest of %s: %s, %s.", quantityLabels[parts[0].Quantity], showValue(parts[0].Quantity, parts[0].Max), parts[0].label())
+	}
+	return "Samples, and no events."
 }
 
 // Passage is a line of text, or a whole table of aligned lines.
@@ -85,7 +110,7 @@ func prose(write func(*page)) []string {
 // passages are what is written, tables apart.
 func passages(write func(*page)) []Passage {
 	var text strings.Builder
-	write(&page{w: &text, style: Style{Markdown: true}})
+	write(&page{w: &text, style: Style{Markdown: true}, raw: true})
 	var list []Passage
 	table := false
 	for line := range strings.Lines(text.String()) {

@@ -129,6 +129,7 @@ func (a *Analysis) head() string {
 // plainDevice writes what there is to say about a device without events.
 func (a *Analysis) plainDevice(p *page, d *Device) {
 	if d.Live == nil {
+		p.line("%s", p.bold(SamplesLine(d.Trace.Series)))
 		p.fence()
 		p.series(d.Trace.Series, a.Trace.Source.Clock)
 		p.fence()
@@ -160,6 +161,9 @@ func (a *Analysis) live(p *page, d *Device) {
 			p.line("  %s.", why)
 		}
 		p.line("")
+	}
+	if l.Held == 0 && l.Failed == nil && l.Blocks > 0 {
+		p.line("%s", p.bold(liveLine(d.Trace)+"."))
 	}
 	if l.Held > 0 {
 		p.line("%s: %s held, %s in use in %s, %s free in %s.", p.bold("Memory"+part), Bytes(l.Held), Bytes(l.Used), plural(int(l.Blocks), "block"),

@@ -58,7 +58,11 @@ func (a *Analysis) headline() string {
 		return strings.Join(append(parts, text), " · ")
 	}
 	if events == 0 {
-		return strings.Join(append(parts, "no events, only the state at the end"), " · ")
+		what := "no events, only the state at the end"
+		if len(a.Devices) == 0 {
+			what = "no events of memory"
+		}
+		return strings.Join(append(parts, what), " · ")
 	}
 	span := plural(events, "event")
 	if last > first {

@@ -141,16 +141,7 @@ func lead(a *report.Analysis, d *report.Device) []sentence {
 		}
 		return list
 	}
-	var parts []string
-	for _, s := range report.Summarize(d.Trace.Series) {
-		if s.PID == 0 && s.Name == "" {
-			parts = append(parts, report.SeriesPeak(s))
-		}
-	}
-	if len(parts) == 0 {
-		return []sentence{{Text: "Samples, and no events."}}
-	}
-	return []sentence{{Text: "At most " + strings.Join(parts, ", ") + ".", Strong: true}}
+	return []sentence{{Text: report.SamplesLine(d.Trace.Series), Strong: true}}
 }
 
 // sentences takes the marks off lines of text.
