@@ -22,7 +22,12 @@ type page struct {
 	style  Style
 	err    error
 	fenced bool // within a block of aligned lines
+	listed bool // the line before is an item of a Markdown list
+	raw    bool // the Markdown is not for a renderer of Markdown: names stand as they are
 }
+
+// plainMarkdown keeps names such as <lambda> and __init__ from being taken for markup. The two stars of what is bold are ours.
+var plainMarkdown = strings.NewReplacer("<", `\<`, "__", `\_\_`)
 
 func (p *page) line(format string, args ...any) {
 	if p.err != nil {
@@ -30,6 +35,14 @@ func (p *page) line(format string, args ...any) {
 	}
 	text := fmt.Sprintf(format, args...)
 	switch {
+	case p.style.Markdown && !p.fenced:
+		if !p.raw {
+			text = plainMarkdown.Replace(text)
+		}
+		if p.listed && text != "" {
+			text = "\n" + text // otherwise it would be part of the last item
+		}
+		p.listed = false
 	case p.style.Width <= 0 || p.style.Markdown:
 	case p.fenced:
 		text = cutTo(text, p.style.Width)
@@ -41,12 +54,13 @@ func (p *page) line(format string, args ...any) {
 
 // item writes a line below another: in Markdown, an item of a list.
 func (p *page) item(format string, args ...any) {
-	if p.style.Markdown {
-		format = "- " + format
-	} else {
-		format = "  " + format
+	if !p.style.Markdown {
+		p.line("  "+format, args...)
+		return
 	}
-	p.line(format, args...)
+	p.listed = false
+	p.line("- "+format, args...)
+	p.listed = true
 }
 
 // rows is how many rows of a table are shown.
@@ -93,8 +107,9 @@ func (p *page) faint(s string) string {
 // fence begins and ends a block of aligned lines.
 func (p *page) fence() {
 	p.fenced = !p.fenced
-	if p.style.Markdown {
-		p.line("```")
+	if p.style.Markdown && p.err == nil {
+		p.listed = false
+		_, p.err = io.WriteString(p.w, "```\n")
 	}
 }
 
