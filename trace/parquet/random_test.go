@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"math"
 	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -107,6 +110,61 @@ func TestRenamedFiles(t *testing.T) {
 	want := small()
 	want.Stacks.RenameFiles(func(string) string { return "x" })
 	same(t, want, back(t, want))
+}
+
+// Texts may be long: a name is that of a template, an annotation is what a program wrote. Files whose pages have
+// the least and the largest text in their headers are read as well.
+func TestLongTexts(t *testing.T) {
+	for _, length := range []int{10_000, 100_000, 500_000, 2_000_000} {
+		want := small()
+		long := strings.Repeat("template<", length/9)
+		want.Stacks.RenameFiles(func(name string) string { return name + long })
+		want.Markers = append(want.Markers, trace.Marker{Time: want.Markers[0].Time, Device: -1, Name: long})
+		data := written(t, want)
+		got, err := read(data)
+		if err != nil {
+			t.Fatalf("%d bytes: %v", length, err)
+		}
+		same(t, want, got)
+		if length > 500_000 {
+			continue // no header has room for such
+		}
+		rows, said := rowsOf(t, data)
+		if got, err = read(rewritten(t, rows, said)); err != nil { // with statistics
+			t.Fatalf("%d bytes, of another writer: %v", length, err)
+		}
+		same(t, want, got)
+	}
+}
+
+// However many frames are alike, and whatever they are called, keeping them apart takes little: as a file that somebody
+// made for that would have it.
+func TestFramesThatAreAlike(t *testing.T) {
+	const frames, length = 2000, 100_000
+	want := &trace.Trace{Stacks: trace.NewStacks(), Settings: trace.Settings{MaxSplitSize: -1}}
+	for i := range frames {
+		want.Stacks.AddFrame(trace.Frame{File: "\x00apart" + strconv.Itoa(i), Func: "f"})
+		want.Stacks.AddFrame(trace.Frame{File: "x" + strconv.Itoa(i), Func: "f"})
+	}
+	long := strings.Repeat("x", length)
+	want.Stacks.RenameFiles(func(name string) string {
+		if name[0] == 'x' {
+			return long
+		}
+		return name
+	})
+	data := written(t, want)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	got, err := read(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > frames*length/2 {
+		t.Errorf("%d bytes for a file of %d", n, len(data))
+	}
+	same(t, want, got)
 }
 
 // More rows than a row group has, and than a list of events keeps together.

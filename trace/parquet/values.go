@@ -154,6 +154,9 @@ func (r rowOf) frame() {
 	to.starts[last+1] = len(to.ids)
 }
 
+// madeUp begins a made up name of a file.
+const madeUp = "\x00apart"
+
 // stacks makes the table of frames and stacks. Frames that are alike and have numbers of their own, as they may
 // where files were renamed, keep them.
 func (r *reader) stacks() error {
@@ -162,12 +165,16 @@ func (r *reader) stacks() error {
 	}
 	s := trace.NewStacks()
 	apart := map[string]string{} // made up names of files, to keep frames apart: the real ones
+	made := 0                    // of those: each is tried once, so that no file can make this take long
 	for i, f := range r.frames {
 		if !r.known[i] {
 			return fmt.Errorf("frame %d has no row", i)
 		}
-		for n := i; int(s.AddFrame(f)) != i; n++ {
-			f.File = r.frames[i].File + "\x00" + strconv.Itoa(n)
+		for int(s.AddFrame(f)) != i {
+			f.File = madeUp + strconv.Itoa(made)
+			made++
+		}
+		if f.File != r.frames[i].File {
 			apart[f.File] = r.frames[i].File
 		}
 	}

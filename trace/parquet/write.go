@@ -86,13 +86,21 @@ type sheet struct {
 
 func newSheet(w io.Writer, t *trace.Trace, description []byte, several bool) *sheet {
 	s := &sheet{trace: t, nulls: make([]parquet.Value, batchRows)}
-	s.file = parquet.NewGenericWriter[any](w, schema(several),
+	options := []parquet.WriterOption{
 		parquet.Compression(&zstd.Codec{}),
 		parquet.CreatedBy("vramscope", "1.0.0", formatName),
 		parquet.KeyValueMetadata(metadataKey, string(description)),
 		parquet.DataPageVersion(1), // every engine reads it
 		parquet.PageBufferSize(pageBytes),
-		parquet.DictionaryMaxBytes(dictionaryBytes))
+		parquet.DictionaryMaxBytes(dictionaryBytes)}
+	columns := schema(several)
+	for _, c := range columns.Fields() {
+		if c.Type().Kind() == parquet.ByteArray {
+			// The header of a page would have its first and last text twice, however long they are.
+			options = append(options, parquet.SkipPageStatistics(c.Name()))
+		}
+	}
+	s.file = parquet.NewGenericWriter[any](w, append(options, columns)...)
 	writers := s.file.ColumnWriters()
 	first := len(writers) - int(colRecord)
 	for c := range colRecord {

@@ -109,7 +109,7 @@ func (c *pageColumn) begin(group int) error {
 	c.kind, c.codec = m.Type, m.Codec
 	c.optional, c.unsigned = t.leaves[c.leaf].optional, t.leaves[c.leaf].unsigned
 	section := io.NewSectionReader(t.file, at, c.rest)
-	if window := int(min(maxHeader, c.rest)); c.in == nil || c.in.Size() < window {
+	if window := int(min(usualHeader, c.rest)); c.in == nil || c.in.Size() < window {
 		c.in = bufio.NewReaderSize(section, window)
 	} else {
 		c.in.Reset(section)
@@ -144,11 +144,7 @@ func (c *pageColumn) readPage() error {
 	if c.rest == 0 {
 		return errors.New("fewer values than rows")
 	}
-	head, err := c.in.Peek(int(min(maxHeader, c.rest)))
-	if len(head) == 0 {
-		return err
-	}
-	h, err := readPageHeader(head)
+	h, err := c.readHeader()
 	if err != nil {
 		return err
 	}
@@ -174,6 +170,22 @@ func (c *pageColumn) readPage() error {
 		return c.readData(h)
 	}
 	return nil // an index
+}
+
+// readHeader looks at the header of the next page. It is short but for the least and the largest text of the page, which
+// some programs write in it, so there is more room if it takes more.
+func (c *pageColumn) readHeader() (pageHeader, error) {
+	for {
+		head, err := c.in.Peek(int(min(int64(c.in.Size()), c.rest)))
+		if len(head) == 0 {
+			return pageHeader{}, err
+		}
+		h, err := readPageHeader(head)
+		if err == nil || int64(len(head)) == c.rest || len(head) < c.in.Size() || len(head) >= maxHeader {
+			return h, err
+		}
+		c.in = bufio.NewReaderSize(c.in, min(8*c.in.Size(), maxHeader))
+	}
 }
 
 // hold makes sure that the pages of all columns together take no more than the table may.

@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	maxFooter = 4 << 20  // bytes of a file's metadata
-	maxHeader = 64 << 10 // bytes of a page's header
+	maxFooter   = 4 << 20  // bytes of a file's metadata
+	usualHeader = 64 << 10 // bytes of a page's header, as far as it is looked at first
+	maxHeader   = 4 << 20
 
 	// Pages that are open at the same time, a page of each column, may take this much memory whatever the size of
 	// the file, and this many times its size.
