@@ -219,6 +219,10 @@ func (d *Device) helps(p *page, file string) {
 }
 
 func (a *Analysis) holders(p *page, title string, allocated int64, h Holders) {
+	if allocated == 0 && len(h.ByStack) == 0 {
+		p.line("%s: nothing is allocated", p.bold(title))
+		return
+	}
 	rows := p.rows()
 	p.line("%s: %s by the line that allocated", p.bold(title), Bytes(allocated))
 	p.fence()

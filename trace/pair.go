@@ -227,7 +227,7 @@ func (p *pairing) settle() {
 	p.d.NumBlocks = int(p.next)
 	if n := len(p.d.Initial.Blocks); n > 0 && p.d.Events.Len() > 0 {
 		p.warnf("starts-in-mid-run", n, -1,
-			"blocks (%d bytes) existed before the first event: the recording began late, or its ring buffer overflowed", bytes)
+			"blocks of %.1f MiB in all are older than the first event: the recording began late, or its ring buffer overflowed", float64(bytes)/(1<<20))
 	}
 }
 
