@@ -44,14 +44,14 @@ func readFolder(dir string, tell func(read, total int64)) (*trace.Trace, error) 
 		known = append(known, s.name)
 	}
 	known = append(known, "data sets of vramscope convert")
-	what := "is a folder without Parquet tables; give a file in it, or a folder of"
+	what := "is a folder without Parquet tables; give a file in it (all of them: vramscope fleet), or a folder of"
 	switch {
 	case f.Len() > 0:
 		what = "is a folder of Parquet files that are no tables of a profiler; readable are folders of"
 	case has(dir, ".arrow"):
 		return nil, nsys.NoArrow()
 	}
-	return nil, &trace.SyntaxError{Offset: -1, Msg: what + " " + strings.Join(known, ", "), Err: trace.ErrUnrecognized}
+	return nil, &trace.SyntaxError{Offset: -1, Msg: what + " " + strings.Join(known, " or of "), Err: trace.ErrUnrecognized}
 }
 
 // has says whether a folder has files with this ending.

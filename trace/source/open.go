@@ -195,7 +195,7 @@ func unrecognized(head []byte) error {
 	for _, s := range databases {
 		known = append(known, s.name)
 	}
-	known = append(known, "own Parquet")
+	known = append(known, "Parquet of vramscope convert")
 	what := fmt.Sprintf("begins with the bytes % x, like no file known here", head[:min(len(head), 8)])
 	switch {
 	case strings.HasPrefix(string(head), "PK\x03\x04"):
