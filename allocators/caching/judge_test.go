@@ -200,6 +200,28 @@ func judge(a *caching.Allocator, l *ledger) error {
 			}
 		}
 	}
+	var private int64
+	largest := map[[3]uint32]int64{} // by pool, stream and size class
+	for _, p := range list {
+		if p.Pool != 0 {
+			private += p.Size
+		}
+		if k := classOf(p); p.Free {
+			largest[k] = max(largest[k], p.Size)
+		}
+	}
+	if got := a.Private(); got != private {
+		return fmt.Errorf("private pools hold %d, counted %d", private, got)
+	}
+	for _, p := range list {
+		size := a.SmallSize()
+		if !p.Small {
+			size++
+		}
+		if got, want := a.LargestFree(p.Pool, p.Stream, size), largest[classOf(p)]; got != want {
+			return fmt.Errorf("the largest free block of pool %d and stream %d is %d, said to be %d", p.Pool, p.Stream, want, got)
+		}
+	}
 	if got := a.Fragmentation(); got != frag {
 		return fmt.Errorf("fragmentation %+v, counted %+v", frag, got)
 	}
@@ -207,6 +229,15 @@ func judge(a *caching.Allocator, l *ledger) error {
 		return fmt.Errorf("requested %d and %+v make %d, reserved are %d", requested, frag, sum, a.Reserved())
 	}
 	return nil
+}
+
+// classOf is the pool, stream and size class of a block.
+func classOf(p caching.Placed) [3]uint32 {
+	small := uint32(0)
+	if p.Small {
+		small = 1
+	}
+	return [3]uint32{p.Pool, p.Stream, small}
 }
 
 // tiles checks the blocks of one segment, or one mapped range.
