@@ -166,7 +166,7 @@ What was taken is given back in the end, also after an interruption or when memo
 	f := c.Flags()
 	f.StringVar(&mode, "mode", string(gpu.Caching), "who serves the requests, see above")
 	f.StringVar(&conf, "conf", "", "settings as in PYTORCH_CUDA_ALLOC_CONF, instead of the recording's own")
-	f.Var(&room.limit, "limit", "what the process may reserve at most (its memory fraction, in bytes)")
+	f.Var(&room.limit, "limit", "what the process may reserve at most (what its memory fraction comes to, such as 12GiB)")
 	f.Var(&room.memory, "memory", "what may be taken on the GPU at most (default nine tenths of what is free)")
 	f.Var(&room.recorded, "recorded-limit", "what the process could reserve when it was recorded, if that is not --limit")
 	f.Var(newDevice(&device), "device", "the GPU to use, not the first")

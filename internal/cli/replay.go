@@ -100,7 +100,7 @@ Steps are found from annotations, or from the pattern of the events; --step name
 	f.BoolVar(&list, "list", false, "list the allocators")
 	f.Var(newDevice(&device), "device", "this device, not the first that has events")
 	f.StringArrayVar(&edits, "edit", nil, "change the requests first, see above (repeatable)")
-	f.StringVar(&step, "step", "", "annotations whose names match this regular expression are the steps")
+	f.StringVar(&step, "step", "", "annotations whose names match this `regex` are the steps")
 	f.StringVar(&driver, "driver", "sim", "sim: a simulated device; cuda: a real one, the first that is here")
 	return c
 }

@@ -61,13 +61,13 @@ type roomFlags struct{ limit, memory, recorded sizeFlag }
 
 // recordedIn adds flags for the memory that a recording was made in.
 func (r *roomFlags) recordedIn(c *cobra.Command) {
-	c.Flags().Var(&r.limit, "limit", "what the process could reserve at most (its memory fraction, in bytes)")
+	c.Flags().Var(&r.limit, "limit", "what the process could reserve at most (what its memory fraction comes to, such as 12GiB)")
 	c.Flags().Var(&r.memory, "memory", "what the device could give it at most")
 }
 
 // replayedIn adds flags for the memory that a replay is to have.
 func (r *roomFlags) replayedIn(c *cobra.Command) {
-	c.Flags().Var(&r.limit, "limit", "what the process may reserve at most (its memory fraction, in bytes)")
+	c.Flags().Var(&r.limit, "limit", "what the process may reserve at most (what its memory fraction comes to, such as 12GiB)")
 	c.Flags().Var(&r.memory, "memory", "what the device can give at most")
 	c.Flags().Var(&r.recorded, "recorded-limit", "what the process could reserve when it was recorded, if that is not --limit")
 }
