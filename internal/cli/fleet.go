@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 
 	"github.com/spf13/cobra"
@@ -33,7 +34,7 @@ complete: started again after it was ended, it does not read finished files agai
 To spread the work over many machines, see vramscope fleet map --help.`,
 		Args: someFiles,
 		RunE: func(c *cobra.Command, args []string) error {
-			inputs, err := job.inputs(e, &out, args)
+			inputs, err := job.inputs(e, &out, args, also.paths()...)
 			if err != nil {
 				return err
 			}
@@ -83,11 +84,20 @@ func (f *fleetFiles) flags(c *cobra.Command) {
 	s.IntVar(&f.rows, "rows", 10, "how long tables and lists may be")
 }
 
+// paths are what is written.
+func (f *fleetFiles) paths() []string {
+	list := []string{f.html, f.summary}
+	if f.parquet != "" {
+		list = append(list, filepath.Join(f.parquet, fleet.RunFolder(f.run)))
+	}
+	return list
+}
+
 // check makes sense of the flags. None of what is written may be one of the files to look at.
 func (f *fleetFiles) check(inputs []fleet.Input) error {
 	for _, x := range []struct{ flag, file string }{{"--html", f.html}, {"--summary", f.summary}} {
 		for _, in := range inputs {
-			if err := unread(x.flag, x.file, in.File); err != nil {
+			if err := unread(x.flag, x.file, fleet.OnDisk(in.File)); err != nil {
 				return err
 			}
 		}

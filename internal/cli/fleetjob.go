@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,15 +35,18 @@ func (j *fleetJob) flags(c *cobra.Command) {
 	f.StringVar(&j.journal, "journal", "", "keep what is found in this `file`, for later runs too; off keeps nothing")
 }
 
-// inputs makes sense of the arguments.
-func (j *fleetJob) inputs(e *env, out *output, args []string) ([]fleet.Input, error) {
+// inputs makes sense of the arguments. Also are the files and folders that are written beside the output.
+func (j *fleetJob) inputs(e *env, out *output, args []string, also ...string) ([]fleet.Input, error) {
 	if err := out.check(args...); err != nil {
 		return nil, err
 	}
 	if j.workers < 0 {
 		return nil, usageError{fmt.Errorf("--workers %d: give at least 1", j.workers)}
 	}
-	inputs, err := fleet.Expand(args, e.stdin)
+	if j.journal != "off" {
+		also = append(also, j.journal)
+	}
+	inputs, err := fleet.Expand(args, e.stdin, earlier(append(also, out.file))...)
 	var arg *fleet.ArgError
 	if errors.As(err, &arg) {
 		return nil, &inputError{arg.Arg, arg.Err}
@@ -51,11 +55,14 @@ func (j *fleetJob) inputs(e *env, out *output, args []string) ([]fleet.Input, er
 		return nil, err
 	}
 	if len(inputs) == 0 {
-		return nil, &inputError{args[0], errors.New("there is no file in it to look at")}
+		name := args[0]
+		if name == "-" {
+			name = "standard input"
+		}
+		return nil, &inputError{name, errors.New("there is no file in it to look at")}
 	}
 	for _, in := range inputs {
-		// In a folder may lie what an earlier run wrote there; what is named was meant.
-		if !in.Found && sameFile(out.file, in.File) {
+		if sameFile(out.file, fleet.OnDisk(in.File)) {
 			return nil, usageError{fmt.Errorf("-o %s: this is one of the files that are read; it would be lost", out.file)}
 		}
 	}
@@ -63,9 +70,25 @@ func (j *fleetJob) inputs(e *env, out *output, args []string) ([]fleet.Input, er
 	return inputs, nil
 }
 
+// earlier are those of the files and folders to be written that an earlier run may have left: what is a recording stays
+// among the inputs, so that it is not lost.
+func earlier(written []string) []string {
+	return slices.DeleteFunc(written, func(file string) bool {
+		st, err := os.Stat(file)
+		if err != nil {
+			return true
+		}
+		if !st.Mode().IsRegular() {
+			return !st.IsDir()
+		}
+		_, err = source.Open(file, source.Options{})
+		return !errors.Is(err, trace.ErrUnrecognized)
+	})
+}
+
 func (j *fleetJob) options(e *env) fleet.Options {
 	return fleet.Options{Limit: j.limit.or(-1), Memory: j.memory.or(0), Redact: e.redact, Open: func(file string) (*trace.Trace, error) {
-		return source.Open(file, source.Options{})
+		return source.Open(fleet.OnDisk(file), source.Options{})
 	}}
 }
 
@@ -113,7 +136,7 @@ func (j *fleetJob) pool(e *env, out *output, inputs []fleet.Input) (fleet.Pool, 
 		return p, k, nil
 	case path != "":
 		for _, in := range inputs {
-			if sameFile(path, in.File) {
+			if sameFile(path, fleet.OnDisk(in.File)) {
 				return p, nil, usageError{fmt.Errorf("--journal %s: this is one of the files to look at", path)}
 			}
 		}

@@ -142,8 +142,10 @@ vramscope fleet map --after to verify what was found on all.`,
 			for _, x := range s.Failed {
 				job.add(x.File)
 			}
+			keep := &keeper{}
 			if tune || search {
-				pool, keep, err := job.pool(e, &out, job.all)
+				var pool fleet.Pool
+				pool, keep, err = job.pool(e, &out, job.all)
 				if err != nil {
 					return err
 				}
@@ -154,9 +156,14 @@ vramscope fleet map --after to verify what was found on all.`,
 				if err != nil {
 					return outputError{err}
 				}
-				defer keep.done()
 			}
-			return also.write(e, &out, job.named(e, s))
+			if err := job.readAny(s); err != nil {
+				return err
+			}
+			if err := also.write(e, &out, job.named(e, s)); err != nil {
+				return err
+			}
+			return keep.done()
 		},
 	}
 	out.flags(c)
@@ -173,7 +180,7 @@ func (j *fleetJob) add(file string) {
 		return
 	}
 	in := fleet.Input{File: file}
-	if st, err := os.Stat(file); err == nil {
+	if st, err := os.Stat(fleet.OnDisk(file)); err == nil {
 		in.Size, in.Stamp = st.Size(), st.ModTime().UnixNano()
 	}
 	j.all = append(j.all, in)

@@ -3,6 +3,7 @@ package fleet
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -10,8 +11,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Input is a file to look at.
@@ -31,12 +35,18 @@ type ArgError struct {
 func (e *ArgError) Error() string { return e.Arg + ": " + e.Err.Error() }
 func (e *ArgError) Unwrap() error { return e.Err }
 
-// Expand lists the files that arguments mean, sorted, each once: files, globs (** stands for any folders), folders
-// with all that is in them, and with "-" a list of these on standard input, one a line or with zero bytes between. What is
-// named and is not there comes as a file too, since it is one that cannot be read. A folder that is one recording,
-// such as an export of Nsight Systems, stays one. An error is an *ArgError.
-func Expand(args []string, stdin io.Reader) ([]Input, error) {
-	x := expansion{seen: map[string]int{}}
+// Expand lists the files that arguments mean, sorted, each once, whatever links lead to it: files, globs (** stands for
+// any folders), folders with all that is in them, and with "-" a list of these on standard input, one a line or with
+// zero bytes between. What is named and is not there comes as a file too, since it is one that cannot be read. A
+// folder that is one recording, such as an export of Nsight Systems, stays one. Own are files and folders that the run
+// writes: an earlier one may have left them in a folder, and they are not looked at there. An error is an *ArgError.
+func Expand(args []string, stdin io.Reader, own ...string) ([]Input, error) {
+	x := expansion{seen: map[string]seen{}, walked: map[string]bool{}, own: map[string]bool{}}
+	for _, name := range own {
+		if name != "" && name != "-" {
+			x.own[real(name)] = true
+		}
+	}
 	for _, a := range args {
 		if a != "-" {
 			if err := x.add(a); err != nil {
@@ -54,6 +64,7 @@ func Expand(args []string, stdin io.Reader) ([]Input, error) {
 			}
 		}
 	}
+	x.follow()
 	slices.SortFunc(x.list, func(a, b Input) int { return strings.Compare(a.File, b.File) })
 	return x.list, nil
 }
@@ -69,16 +80,16 @@ func readList(r io.Reader) ([]string, error) {
 	if len(data) > maxList {
 		return nil, listError("a list of files has one a line, and no more than %d MiB; to look at one recording: vramscope analyze -", maxList>>20)
 	}
-	sep := "\n"
+	sep, end, within := "\n", "\r", "\t"
 	if bytes.IndexByte(data, 0) >= 0 {
-		sep = "\x00"
+		sep, end, within = "\x00", "", "\t\n\r" // which is written so because names may have newlines
 	}
 	var out []string
-	for _, line := range strings.Split(string(data), sep) {
-		if line = strings.TrimRight(line, "\r"); strings.TrimSpace(line) == "" {
+	for _, line := range strings.Split(strings.TrimPrefix(string(data), "\ufeff"), sep) {
+		if line = strings.TrimRight(line, end); strings.TrimSpace(line) == "" {
 			continue
 		}
-		if len(line) > 4096 || strings.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' }) {
+		if len(line) > 4096 || strings.ContainsFunc(line, func(r rune) bool { return r < ' ' && !strings.ContainsRune(within, r) }) {
 			return nil, listError("this is no list of files, one a line; to look at one recording: vramscope analyze -")
 		}
 		out = append(out, line)
@@ -91,13 +102,34 @@ func listError(format string, args ...any) error {
 }
 
 type expansion struct {
-	list []Input
-	seen map[string]int // by cleaned path, the place in the list
+	list   []Input
+	seen   map[string]seen // by where a file really lies
+	walked map[string]bool // folders, by where they really lie
+	links  []string        // to folders, in folders
+	own    map[string]bool
+}
+
+// seen is where in the list a file is, and whether it is called there what it is really called.
+type seen struct {
+	at     int
+	direct bool
+}
+
+// real is where a file really lies, as far as that can be told.
+func real(name string) string {
+	if abs, err := filepath.Abs(name); err == nil {
+		name = abs
+	}
+	if to, err := filepath.EvalSymlinks(name); err == nil {
+		return to
+	}
+	return filepath.Clean(name)
 }
 
 func (x *expansion) add(name string) error {
 	if _, err := os.Lstat(name); err == nil || !strings.ContainsAny(name, "*?[") {
-		return x.named(name, false)
+		x.named(name)
+		return nil
 	}
 	files, err := glob(name)
 	if err != nil {
@@ -107,64 +139,145 @@ func (x *expansion) add(name string) error {
 		return &ArgError{name, errors.New("nothing matches")}
 	}
 	for _, f := range files {
-		if err := x.named(f, false); err != nil {
-			return err
-		}
+		x.named(f)
 	}
 	return nil
 }
 
-// named takes a file, or all in a folder.
-func (x *expansion) named(name string, found bool) error {
+// named takes a file that somebody named, or all in a folder.
+func (x *expansion) named(name string) {
+	at := real(name)
 	st, err := os.Stat(name)
-	if err != nil {
-		x.put(Input{File: name, Found: found})
-		return nil
+	switch {
+	case err != nil:
+		x.put(Input{File: name}, at)
+	case !st.IsDir():
+		x.put(fileInput(name, st), at)
+	case isExport(name):
+		x.put(folderInput(name), at)
+	default:
+		x.walk(name, at)
 	}
-	if !st.IsDir() {
-		x.put(Input{File: name, Found: found, Size: st.Size(), Stamp: st.ModTime().UnixNano()})
-		return nil
-	}
-	return filepath.WalkDir(name, func(file string, e fs.DirEntry, err error) error {
-		if err != nil {
-			x.put(Input{File: file, Found: true})
-			return nil
-		}
-		hidden := strings.HasPrefix(e.Name(), ".") && file != name
-		switch {
-		case e.IsDir() && hidden:
-			return fs.SkipDir
-		case e.IsDir() && isExport(file):
-			x.put(folderInput(file))
-			return fs.SkipDir
-		case e.IsDir() || hidden:
-		default:
-			st, err := os.Stat(file) // follows links
-			if err == nil && st.Mode().IsRegular() {
-				x.put(Input{File: file, Found: true, Size: st.Size(), Stamp: st.ModTime().UnixNano()})
-			} else if err != nil {
-				x.put(Input{File: file, Found: true})
-			}
-		}
-		return nil
-	})
 }
 
-// put adds a file. One that was named as well as found was named.
-func (x *expansion) put(in Input) {
-	key := filepath.Clean(in.File)
-	if i, ok := x.seen[key]; ok {
-		x.list[i].Found = x.list[i].Found && in.Found
+// walk takes all in a folder that really lies at a place. Links to folders are for later, so that what they lead to
+// is called by its own name if that is among the arguments too.
+func (x *expansion) walk(dir, at string) {
+	x.walked[at] = true
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		x.put(Input{File: dir, Found: true}, at)
+	}
+	for _, e := range entries {
+		file, at := filepath.Join(dir, e.Name()), filepath.Join(at, e.Name())
+		link := e.Type()&fs.ModeSymlink != 0
+		if link {
+			at = real(file)
+		}
+		if strings.HasPrefix(e.Name(), ".") || x.own[at] {
+			continue
+		}
+		st, err := os.Stat(file)
+		switch {
+		case err != nil:
+			x.put(Input{File: file, Found: true}, at)
+		case st.IsDir() && isExport(file):
+			x.put(folderInput(file), at)
+		case st.IsDir() && link:
+			x.links = append(x.links, file)
+		case st.IsDir():
+			x.walk(file, at)
+		case st.Mode().IsRegular():
+			in := fileInput(file, st)
+			in.Found = true
+			x.put(in, at)
+		}
+	}
+}
+
+// follow takes what is in the folders that links lead to, each once.
+func (x *expansion) follow() {
+	for len(x.links) > 0 {
+		list := x.links
+		x.links = nil
+		for _, dir := range list {
+			if at := real(dir); !x.walked[at] {
+				x.walk(dir, at)
+			}
+		}
+	}
+}
+
+// put adds a file that really lies at a place. Of the names that one has it keeps one that was named, its own, or the
+// shortest.
+func (x *expansion) put(in Input, at string) {
+	abs, err := filepath.Abs(in.File)
+	direct := err == nil && abs == at
+	in.File = shown(in.File)
+	s, ok := x.seen[at]
+	if !ok {
+		x.seen[at] = seen{len(x.list), direct}
+		x.list = append(x.list, in)
 		return
 	}
-	x.seen[key] = len(x.list)
-	x.list = append(x.list, in)
+	old := &x.list[s.at]
+	better := cmp.Or(cmp.Compare(len(in.File), len(old.File)), cmp.Compare(in.File, old.File)) < 0
+	switch {
+	case in.Found != old.Found:
+		better = !in.Found
+	case direct != s.direct:
+		better = direct
+	}
+	if better {
+		*old = in
+		x.seen[at] = seen{s.at, direct}
+	}
+}
+
+// A summary is text, and the name of a file is bytes. Those that are no text are shown as \xff is.
+
+var bareBytes = regexp.MustCompile(`\\x[89a-f][0-9a-f]`)
+
+// shown is the name of a file as text.
+func shown(file string) string {
+	if utf8.ValidString(file) {
+		return file
+	}
+	var b strings.Builder
+	for file != "" {
+		r, n := utf8.DecodeRuneInString(file)
+		if r == utf8.RuneError && n == 1 {
+			fmt.Fprintf(&b, `\x%02x`, file[0])
+		} else {
+			b.WriteString(file[:n])
+		}
+		file = file[n:]
+	}
+	return b.String()
+}
+
+// OnDisk is the name by which a file that is shown so can be opened.
+func OnDisk(file string) string {
+	if !bareBytes.MatchString(file) {
+		return file
+	}
+	if _, err := os.Lstat(file); err == nil {
+		return file
+	}
+	return bareBytes.ReplaceAllStringFunc(file, func(s string) string {
+		n, _ := strconv.ParseUint(s[2:], 16, 8) // unreachable: two hexadecimal digits
+		return string([]byte{byte(n)})
+	})
 }
 
 // isExport says whether a folder is one recording: tables of an export.
 func isExport(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "TARGET_INFO_SESSION_START_TIME.parquet"))
 	return err == nil
+}
+
+func fileInput(file string, st fs.FileInfo) Input {
+	return Input{File: file, Size: st.Size(), Stamp: st.ModTime().UnixNano()}
 }
 
 func folderInput(dir string) Input {
@@ -179,11 +292,13 @@ func folderInput(dir string) Input {
 	return in
 }
 
-// glob is filepath.Glob with ** for any number of folders.
+// glob is filepath.Glob with ** for any number of folders. As in shells, what is hidden matches only what begins with
+// a dot itself: beside an output there may be the journal of a run that was ended.
 func glob(pattern string) ([]string, error) {
 	pattern = filepath.ToSlash(pattern)
 	if !strings.Contains(pattern, "**") {
-		return filepath.Glob(filepath.FromSlash(pattern))
+		files, err := filepath.Glob(filepath.FromSlash(pattern))
+		return slices.DeleteFunc(files, func(f string) bool { return hidden(pattern, filepath.ToSlash(f)) }), err
 	}
 	if _, err := path.Match(strings.ReplaceAll(pattern, "**", "*"), ""); err != nil {
 		return nil, err
@@ -201,8 +316,9 @@ func glob(pattern string) ([]string, error) {
 	if start == "" {
 		start = "."
 	}
+	// The dot is there for folders that are links.
 	var out []string
-	err := filepath.WalkDir(filepath.FromSlash(start), func(file string, e fs.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.FromSlash(start)+"/.", func(file string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return nil
 		}
@@ -215,6 +331,17 @@ func glob(pattern string) ([]string, error) {
 	return out, err
 }
 
+// hidden says whether a part of a path that a pattern matches is hidden, and the pattern does not say so.
+func hidden(pattern, file string) bool {
+	want, have := strings.Split(pattern, "/"), strings.Split(file, "/")
+	for i := 1; i <= min(len(want), len(have)); i++ {
+		if strings.HasPrefix(have[len(have)-i], ".") && !strings.HasPrefix(want[len(want)-i], ".") {
+			return true
+		}
+	}
+	return false
+}
+
 // matchParts matches the parts of a path with those of a pattern.
 func matchParts(pattern, parts []string) bool {
 	switch {
@@ -225,9 +352,12 @@ func matchParts(pattern, parts []string) bool {
 			if matchParts(pattern[1:], parts[i:]) {
 				return true
 			}
+			if i < len(parts) && strings.HasPrefix(parts[i], ".") {
+				return false
+			}
 		}
 		return false
-	case len(parts) == 0:
+	case len(parts) == 0 || hidden(pattern[0], parts[0]):
 		return false
 	}
 	ok, err := path.Match(pattern[0], parts[0])
