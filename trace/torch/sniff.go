@@ -22,12 +22,14 @@ func isPickle(head []byte) bool {
 }
 
 // isJSON reports whether a file that begins so is a snapshot as JSON: an object that has one of a
-// snapshot's keys, or a list of objects that have a segment's.
+// snapshot's lists or objects, or a list of objects that have a segment's keys.
 func isJSON(head []byte) bool {
 	dec := jsontext.NewDecoder(bytes.NewReader(head), jsonOptions...)
 	want := []string{"segments", "device_traces", "traces", "allocator_settings", "external_annotations", "host_segments", "host_traces"}
 	tok, err := dec.ReadToken()
+	plain := false
 	if err == nil && tok.Kind() == '[' {
+		plain = true
 		want = []string{"total_size", "segment_type", "blocks"}
 		tok, err = dec.ReadToken()
 	}
@@ -40,7 +42,10 @@ func isJSON(head []byte) bool {
 			return false
 		}
 		if slices.Contains(want, name.String()) {
-			return true
+			kind := dec.PeekKind() // 0 where the head ends
+			if plain || kind == '[' || kind == '{' || kind == 0 {
+				return true
+			}
 		}
 		if dec.SkipValue() != nil {
 			return false

@@ -261,6 +261,7 @@ func TestOtherFiles(t *testing.T) {
 	}{
 		{"text", "hello world\n", trace.ErrUnrecognized, ""},
 		{"JSON of something else", `{"traceEvents": [{"name": "x"}]}`, trace.ErrUnrecognized, ""},
+		{"JSON with a count of that name", `{"schema": "vramscope/fleet/v1", "traces": 2, "segments": null}`, trace.ErrUnrecognized, ""},
 		{"JSON list of something else", `[{"name": "x"}]`, trace.ErrUnrecognized, ""},
 		{"page of something else", "<html>nothing</html>", trace.ErrUnrecognized, ""},
 		{"binary", "\x7fELF\x02\x01\x01", trace.ErrUnrecognized, ""},
