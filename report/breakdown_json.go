@@ -187,14 +187,18 @@ func (a *Analysis) freeingJSON(f *Freeing) *freeingJSON {
 	return j
 }
 
+// mostPointsJSON is how many points of what was in use over time a document has, beside those of peaks and failures.
+const mostPointsJSON = 128
+
 // usesOver renders what was in use over time, null where there are no events.
 func usesOver(d *Device) *usesJSON {
 	if len(d.Uses) == 0 {
 		return nil
 	}
 	j := &usesJSON{}
-	for i := range d.Uses {
-		p := &d.Uses[i]
+	points := fewer(d.Uses, mostPointsJSON)
+	for i := range points {
+		p := &points[i]
 		only := func(n *int64) *int64 {
 			if !p.Known {
 				return nil

@@ -72,3 +72,35 @@ func TestStrokes(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// What a document leaves out of the points has less allocated than what it keeps, and is not marked.
+func TestFewer(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var points []UsePoint
+		most := int64(0)
+		for i := range rapid.IntRange(0, 60).Draw(t, "points") {
+			p := UsePoint{Event: i, Allocated: rapid.Int64Range(0, 9).Draw(t, "allocated"), Mark: rapid.SampledFrom([]Mark{0, 0, 0, MarkOOM}).Draw(t, "mark")}
+			points = append(points, p)
+			most = max(most, p.Allocated)
+		}
+		kept := fewer(points, 20)
+		marked := map[bool]int{}
+		for _, list := range [][]UsePoint{points, kept} {
+			for i, p := range list {
+				if i > 0 && list[i-1].Event >= p.Event {
+					t.Fatalf("event %d after %d", p.Event, list[i-1].Event)
+				}
+				if p.Mark != 0 {
+					marked[len(list) == len(points)]++
+				}
+			}
+		}
+		high := int64(0)
+		for _, p := range kept {
+			high = max(high, p.Allocated)
+		}
+		if high != most || len(kept) != len(points) && (marked[true] != marked[false] || len(kept) > 20+marked[true]) {
+			t.Fatalf("%d of %d points, %d of %d at most, %v", len(kept), len(points), high, most, marked)
+		}
+	})
+}

@@ -176,3 +176,27 @@ func (u *uses) over(d *Device) []UsePoint {
 	}
 	return out
 }
+
+// fewer leaves about so many of the points, besides those that are marked: of those next to each other the one with the
+// most allocated.
+func fewer(points []UsePoint, most int) []UsePoint {
+	if len(points) <= most {
+		return points
+	}
+	var out []UsePoint
+	for k := range most {
+		group := points[k*len(points)/most : (k+1)*len(points)/most]
+		high := 0
+		for i := range group {
+			if group[i].Allocated > group[high].Allocated {
+				high = i
+			}
+		}
+		for i := range group {
+			if i == high || group[i].Mark != 0 {
+				out = append(out, group[i])
+			}
+		}
+	}
+	return out
+}
