@@ -304,12 +304,15 @@ func WriteModels(w io.Writer, models []simulate.Model) error {
 	return nil
 }
 
-// lower says why the replay of a recording that has requests only is of lower fidelity.
+// lower says why the replay of a recording that has requests only is of lower fidelity, and of whose allocator it tells.
 func (r *Replays) lower() []string {
 	if r.Content == trace.Decisions {
 		return nil
 	}
 	var out []string
+	if !strings.Contains(r.Source.Producer, "torch") && !strings.HasPrefix(r.Source.Format, "STAlloc") {
+		out = append(out, "what is said of PyTorch's allocator is what it would have done with these requests; that the program ran on it, this kind of file does not tell")
+	}
 	for _, l := range r.Source.Lacks {
 		out = append(out, fmt.Sprintf("lower fidelity: this kind of file does not tell %s; for that: %s", l.What, l.Instead))
 	}
