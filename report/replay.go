@@ -304,14 +304,22 @@ func WriteModels(w io.Writer, models []simulate.Model) error {
 	return nil
 }
 
+// whoseAllocator says that figures of PyTorch's allocator may not be of the allocator that a program had, nothing if they are.
+func whoseAllocator(s *trace.Source, content trace.Content) string {
+	if content == trace.Decisions || strings.Contains(s.Producer, "torch") || strings.HasPrefix(s.Format, "STAlloc") {
+		return ""
+	}
+	return "what is said of PyTorch's allocator is what it would have done with these requests; that the program ran on it, this kind of file does not tell"
+}
+
 // lower says why the replay of a recording that has requests only is of lower fidelity, and of whose allocator it tells.
 func (r *Replays) lower() []string {
 	if r.Content == trace.Decisions {
 		return nil
 	}
 	var out []string
-	if !strings.Contains(r.Source.Producer, "torch") && !strings.HasPrefix(r.Source.Format, "STAlloc") {
-		out = append(out, "what is said of PyTorch's allocator is what it would have done with these requests; that the program ran on it, this kind of file does not tell")
+	if whose := whoseAllocator(&r.Source, r.Content); whose != "" {
+		out = append(out, whose)
 	}
 	for _, l := range r.Source.Lacks {
 		out = append(out, fmt.Sprintf("lower fidelity: this kind of file does not tell %s; for that: %s", l.What, l.Instead))

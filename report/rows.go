@@ -43,12 +43,16 @@ func (t *Tune) Answer() string { return t.answer() }
 // Under says in how much memory everything was replayed.
 func (t *Tune) Under() string { return t.under() }
 
-// Warnings are what to know about the setting that is recommended.
+// Warnings are what to know about the figures and about the setting that is recommended.
 func (t *Tune) Warnings() []string {
-	if t.Recommended == nil {
-		return nil
+	var list []string
+	if whose := whoseAllocator(&t.Source, t.Content); whose != "" {
+		list = append(list, whose)
 	}
-	return t.warnings(t.Recommended.Candidate)
+	if t.Recommended == nil {
+		return list
+	}
+	return append(list, t.warnings(t.Recommended.Candidate)...)
 }
 
 // LeakRow is what piles up at one place in the code.
