@@ -110,7 +110,7 @@ func (o *output) result(stdout io.Writer, r result, rows int) error {
 		}
 		style := o.style(stdout)
 		style.Rows, style.Tree = rows, o.tree
-		return r.WriteText(w, style)
+		return r.WriteText(visible{w}, style)
 	})
 }
 
