@@ -164,13 +164,16 @@ func (m *Member) Label() string {
 	case m.Rank >= 0 && !m.twice:
 		name = fmt.Sprintf("rank %d", m.Rank)
 	default:
-		name = lastParts(m.File)
+		name = oneLine(lastParts(m.File))
 	}
 	if m.several {
 		name += fmt.Sprintf(" device %d", m.Index)
 	}
 	return name
 }
+
+// oneLine is a name that may have newlines, on one line.
+func oneLine(name string) string { return strings.ReplaceAll(name, "\n", `\n`) }
 
 // lastParts is a file with its folder.
 func lastParts(file string) string {

@@ -398,7 +398,7 @@ func (f *Fleet) writeUnused(p *page) {
 	if f.Unused.Members > 0 {
 		over := func(q float64) string {
 			v, _ := f.Unused.Time.Quantile(q)
-			return fmt.Sprintf("%.0f %%", v*100)
+			return fmt.Sprintf("%.0f %%", min(v*100, 99)) // nothing is above all of it
 		}
 		p.line("Over time: above %s half of the time, above %s for a tenth of it, above %s for a hundredth (to within 0.4 points).", over(0.5), over(0.9), over(0.99))
 	}
@@ -469,7 +469,7 @@ func (f *Fleet) writeFailed(p *page) {
 	}
 	p.head("Could not be read")
 	for _, x := range f.Failed[:min(len(f.Failed), p.rows)] {
-		p.item("%s: %s", x.File, x.Error)
+		p.item("%s: %s", oneLine(x.File), oneLine(x.Error))
 	}
 	p.more(len(f.Failed), "file")
 }
@@ -479,9 +479,9 @@ func (f *Fleet) writeMind(p *page) {
 	say := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	if n := len(f.Other); n > 0 {
 		if n == 1 {
-			say("%s is no recording and was passed over", f.Other[0].File)
+			say("%s is no recording and was passed over", oneLine(f.Other[0].File))
 		} else {
-			say("%s in the folders are no recordings and were passed over, %s the first", report.Plural(n, "file"), f.Other[0].File)
+			say("%s in the folders are no recordings and were passed over, %s the first", report.Plural(n, "file"), oneLine(f.Other[0].File))
 		}
 	}
 	if len(f.Settings) > 1 {
