@@ -265,7 +265,7 @@ func (f *resultFn) ProcessElement(_ context.Context, summary []byte, emit func(s
 		return errors.New("no file matches")
 	}
 	if f.Job.Redact {
-		s = s.Renamed(summaries.Short(s.Files()))
+		s = s.Renamed(summaries.Nameless(s.Files()))
 	}
 	r := fleet.Of(s)
 	if f.Job.Output != "" {

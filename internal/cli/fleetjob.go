@@ -92,7 +92,7 @@ func (j *fleetJob) options(e *env) fleet.Options {
 	}}
 }
 
-// named is the summary as it is shown: without folders, if they would tell whose it is.
+// named is the summary as it is shown: without folders and machines, if they would tell whose it is.
 func (j *fleetJob) named(e *env, s *summaries.Summary) *summaries.Summary {
 	if !e.redact {
 		return s
@@ -101,7 +101,7 @@ func (j *fleetJob) named(e *env, s *summaries.Summary) *summaries.Summary {
 	for i := range j.all {
 		files[i] = j.all[i].File
 	}
-	return s.Renamed(summaries.Short(files))
+	return s.Renamed(summaries.Nameless(files))
 }
 
 // readAny is an error if nothing could be read at all.

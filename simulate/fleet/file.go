@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -89,6 +91,54 @@ func (s *Summary) Renamed(names map[string]string) *Summary {
 		}
 	}
 	return out.sound()
+}
+
+// Nameless names files so that neither their folders nor their machines tell whose they are, and that all the rest of
+// Places is told as before. Machines are numbered.
+func Nameless(files []string) map[string]string {
+	places, short := Places(files), Short(files)
+	number := map[string]int{}
+	for i := range places {
+		number[places[i].Host] = 0
+	}
+	delete(number, "")
+	for i, host := range slices.Sorted(maps.Keys(number)) {
+		number[host] = i + 1
+	}
+	names := make([]string, len(files))
+	host := func(i int) string { return fmt.Sprintf("host%d", number[places[i].Host]) }
+	for i, f := range files {
+		names[i] = short[f]
+		if name := places[i].Host; name != "" {
+			word := regexp.MustCompile(`(^|[^A-Za-z0-9])` + regexp.QuoteMeta(name) + `($|[^A-Za-z0-9])`)
+			names[i] = word.ReplaceAllString(names[i], "${1}"+host(i)+"${2}")
+		}
+	}
+	told := Places(names)
+	out := make(map[string]string, len(files))
+	for i := range files {
+		// What only a folder told is told by one that tells nothing else.
+		var parts []string
+		if n := places[i].Rank; n != told[i].Rank {
+			parts = append(parts, fmt.Sprintf("rank%d", n))
+		}
+		if n := places[i].Local; n != told[i].Local {
+			parts = append(parts, fmt.Sprintf("gpu%d", n))
+		}
+		for _, a := range places[i].At {
+			if told[i].on(a.Name) != a.N {
+				parts = append(parts, fmt.Sprintf("%s%d", a.Name, a.N))
+			}
+		}
+		if places[i].Host != "" && told[i].Host == "" {
+			parts = append(parts, host(i))
+		}
+		out[files[i]] = names[i]
+		if len(parts) > 0 {
+			out[files[i]] = strings.Join(parts, "_") + "/" + names[i]
+		}
+	}
+	return out
 }
 
 // Short names files by as few of their last parts as tell them apart.

@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -125,4 +126,43 @@ func FuzzPlaces(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestNameless: of a name that is shown to others only what tells the place stays, and it tells all of it.
+func TestNameless(t *testing.T) {
+	files := []string{
+		"/home/ann/job/host=ann-1/rank_0/snap_17.pickle",
+		"/home/ann/job/host=ann-2/rank_1/snap_18.pickle",
+		"/home/ann/job/pp1/ann-2_4242.1718190611000.pt.trace.json",
+		"/home/ann/job/pp0/rank3_ip-10-0-3-7.pickle",
+		"/home/ann/job/pp0/ann-1/gpu2/x.pickle",
+	}
+	names := fleet.Nameless(files)
+	want := []string{"rank0_host1/snap_17.pickle", "rank1_host2/snap_18.pickle", "pp1/host2_4242.1718190611000.pt.trace.json",
+		"pp0/rank3_host3.pickle", "gpu2_pp0/x.pickle"}
+	var list []string
+	seen := map[string]bool{}
+	for i, f := range files {
+		if names[f] != want[i] || strings.Contains(names[f], "ann") {
+			t.Errorf("%s is called %s, want %s", f, names[f], want[i])
+		}
+		list, seen[names[f]] = append(list, names[f]), true
+	}
+	if len(seen) != len(files) {
+		t.Error("two files have one name")
+	}
+	before, after := fleet.Places(files), fleet.Places(list)
+	for i := range files {
+		b, a := before[i], after[i]
+		if (b.Host == "") != (a.Host == "") {
+			t.Errorf("%s: machine %q, before %q", list[i], a.Host, b.Host)
+		}
+		b.Host, a.Host = "", ""
+		if !reflect.DeepEqual(a, b) {
+			t.Errorf("%s tells %+v, before %+v", list[i], a, b)
+		}
+	}
+	if before[1].Host != before[2].Host || after[1].Host != after[2].Host || after[0].Host == after[1].Host {
+		t.Error("machines are not told apart as before")
+	}
 }
