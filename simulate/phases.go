@@ -255,7 +255,8 @@ type phaser struct {
 	optimizer, zeroing, forward, backward spans
 	starts                                int  // the event with which the first iteration begins
 	hasStacks                             bool // some requests have a stack, so that one without tells something
-	noLoop                                bool // there is no iteration
+	told                                  bool // some call stack is of a model, an optimizer or the backward pass
+	noLoop                                bool // there is no iteration, or nothing says that there is a model
 }
 
 func newPhaser(t *trace.Trace, d *trace.Device, steps StepList) *phaser {
@@ -283,7 +284,8 @@ func newPhaser(t *trace.Trace, d *trace.Device, steps StepList) *phaser {
 	if len(p.optimizer.list) > 0 {
 		p.starts = min(p.starts, p.optimizer.list[0].From)
 	}
-	p.noLoop = p.starts == d.Events.Len()
+	named := len(optimizer)+len(zeroing)+len(forward)+len(backward) > 0
+	p.noLoop = p.starts == d.Events.Len() || !p.told && !named
 	return p
 }
 
@@ -304,6 +306,7 @@ func (p *phaser) updates(d *trace.Device, annotated []Iteration) spans {
 			continue
 		}
 		if is != 0 {
+			p.told = true
 			p.starts = min(p.starts, i)
 		}
 		if is == inOptimizer {

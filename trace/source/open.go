@@ -59,7 +59,7 @@ var sources = [...]source{
 	{name: "STAlloc logs", read: stalloc.Read, named: stalloc.Named},
 	{name: "MiniMalloc lists", read: minimalloc.Read},
 	{name: "NVML logs", read: nvml.Read},
-	{name: "JAX and XProf memory profiles", read: jax.Read},
+	{name: "JAX and XProf profiles", read: jax.Read},
 	{name: "BFC dumps in logs", read: readLog},
 }
 
@@ -195,7 +195,7 @@ func unrecognized(head []byte) error {
 	for _, s := range databases {
 		known = append(known, s.name)
 	}
-	known = append(known, "Parquet of vramscope convert")
+	known = append(known, "Parquet of convert")
 	what := fmt.Sprintf("begins with the bytes % x, like no file known here", head[:min(len(head), 8)])
 	switch {
 	case strings.HasPrefix(string(head), "PK\x03\x04"):
