@@ -78,7 +78,11 @@ func (p Page) Write(w io.Writer) error {
 	}
 	var lists strings.Builder
 	p.lists(&lists)
-	return t.Execute(w, pageView{Title: p.Title, Headline: p.headline(), Answers: p.Answers(), Style: template.CSS(css), Script: template.JS(js),
+	answers := p.Answers()
+	for i := range answers {
+		answers[i] = report.Visible(answers[i])
+	}
+	return t.Execute(w, pageView{Title: p.Title, Headline: p.headline(), Answers: answers, Style: template.CSS(css), Script: template.JS(js),
 		Data: template.JS(data), Lists: template.HTML(lists.String())})
 }
 
@@ -98,7 +102,7 @@ func (p Page) data() pageData {
 	}
 	places := map[string]int{}
 	for _, m := range p.Members {
-		d.Labels = append(d.Labels, m.Label())
+		d.Labels = append(d.Labels, report.Visible(m.Label()))
 		d.Where = append(d.Where, m.Where())
 		d.Host = append(d.Host, m.Host)
 		d.OOM = append(d.OOM, len(m.Facts.OOMs) > 0)
@@ -118,7 +122,7 @@ func (p Page) data() pageData {
 			if !ok {
 				i = len(d.Places)
 				places[h.where] = i
-				d.Places = append(d.Places, h.where)
+				d.Places = append(d.Places, report.Visible(h.where))
 			}
 			holds = append(holds, pageHolder{int64(i), h.bytes})
 		}
@@ -197,7 +201,7 @@ func (p Page) lists(w *strings.Builder) {
 				if isNumber(header[c]) {
 					class = " class=n"
 				}
-				fmt.Fprintf(w, "<td%s>%s</td>", class, esc(cell))
+				fmt.Fprintf(w, "<td%s>%s</td>", class, esc(report.Visible(cell)))
 			}
 			w.WriteString("</tr>")
 		}

@@ -148,7 +148,7 @@ func lead(a *report.Analysis, d *report.Device) []sentence {
 func sentences(lines []string) []sentence {
 	var out []sentence
 	for _, l := range lines {
-		s := sentence{Text: strings.ReplaceAll(strings.TrimSpace(l), "**", ""), Strong: strings.HasPrefix(l, "**"), Under: strings.HasPrefix(l, "  ")}
+		s := sentence{Text: shown(strings.ReplaceAll(strings.TrimSpace(l), "**", "")), Strong: strings.HasPrefix(l, "**"), Under: strings.HasPrefix(l, "  ")}
 		if text, ok := strings.CutPrefix(s.Text, "Growth: "); ok && text != "" {
 			s.Text = strings.ToUpper(text[:1]) + text[1:]
 		}

@@ -1,6 +1,8 @@
 package page
 
 import (
+	"strings"
+
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/trace"
 )
@@ -52,9 +54,20 @@ func (s *wordlist) number(text string) uint32 {
 		}
 		n = uint32(len(s.list))
 		s.index[text] = n
-		s.list = append(s.list, text)
+		s.list = append(s.list, shown(text))
 	}
 	return n
+}
+
+// longest is how much of a name is shown, in bytes; those of templates have a few thousand.
+const longest = 4000
+
+// shown is a name as the page has it.
+func shown(name string) string {
+	if len(name) > longest {
+		name = strings.ToValidUTF8(name[:longest], "") + "…"
+	}
+	return report.Visible(name)
 }
 
 func newCodes(stacks *trace.Stacks) *codes {

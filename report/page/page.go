@@ -176,7 +176,7 @@ func device(packed *packing, codes *codes, a *report.Analysis, i int) deviceJSON
 		pools = max(pools, n+1)
 	}
 	for n := range pools {
-		m.Pools = append(m.Pools, report.PoolName(dev, n))
+		m.Pools = append(m.Pools, shown(report.PoolName(dev, n)))
 	}
 	if d.Roles != nil {
 		m.Roles = append(m.Roles, d.Roles.Names...)
@@ -195,7 +195,7 @@ var contents = map[trace.Content]string{
 func title(d *report.Device) string {
 	text := "Device " + strconv.Itoa(d.Index)
 	if d.Trace.Name != "" {
-		text += " · " + d.Trace.Name
+		text += " · " + shown(d.Trace.Name)
 	}
 	return text
 }

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -392,7 +393,7 @@ func TestHostileText(t *testing.T) {
 	p := read(t, text)
 	stacks := p.stacks()
 	for _, h := range hostile {
-		if !strings.Contains(strings.Join(stacks, "\n"), h) {
+		if !strings.Contains(strings.Join(stacks, "\n"), shown(h)) {
 			t.Errorf("%q is not among the frames", h)
 		}
 	}
@@ -416,6 +417,27 @@ func HostileTrace() *trace.Trace {
 		})
 	}
 	return tr.Trace()
+}
+
+// A name neither turns the figures beside it around nor fills the page.
+func TestNames(t *testing.T) {
+	tr := tracetest.New("", -1)
+	names := []string{"\u202eback", "\x1b[2J", strings.Repeat("é", longest)}
+	for i, name := range names {
+		tr.Rename = func(trace.Frame) trace.Frame { return trace.Frame{File: "a.py", Func: name, Line: i + 1} }
+		tr.Alloc(1<<20, fmt.Sprintf("x%d.py:1 f", i))
+	}
+	texts := read(t, write(t, report.Analyze("a.pickle", tr.Trace(), report.Options{Limit: -1, Device: -1}), Options{})).texts("texts")
+	for _, want := range []string{`\u202eback`, `\x1b[2J`, strings.Repeat("é", longest/2) + "…"} {
+		if !slices.Contains(texts, want) {
+			t.Errorf("%.20q is not among the names", want)
+		}
+	}
+	for _, s := range texts {
+		if len(s) > longest+10 || strings.ContainsAny(s, "\u202e\x1b") {
+			t.Errorf("%.20q is among the names", s)
+		}
+	}
 }
 
 // A page that is redacted does not tell in which folders a program lies.
