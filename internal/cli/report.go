@@ -26,7 +26,9 @@ type reportForm struct {
 func reportForms() []reportForm {
 	return []reportForm{
 		{"html", []string{".html", ".htm"}, (*reporting).page},
-		{"markdown", []string{".md", ".markdown"}, func(r *reporting, w io.Writer) error { return r.analysis.WriteText(visible{w}, report.Style{Markdown: true}) }},
+		{"markdown", []string{".md", ".markdown"}, func(r *reporting, w io.Writer) error {
+			return r.analysis.WriteText(visible{w}, report.Style{Markdown: true})
+		}},
 		{"json", []string{".json"}, func(r *reporting, w io.Writer) error { return r.analysis.WriteJSON(w) }},
 		{"text", []string{".txt", ".text"}, func(r *reporting, w io.Writer) error { return r.analysis.WriteText(visible{w}, report.Style{}) }},
 		{"png", []string{".png"}, func(r *reporting, w io.Writer) error { return r.picture(w, ".png") }},

@@ -16,6 +16,7 @@ import (
 	"github.com/parquet-go/parquet-go/compress/zstd"
 
 	"github.com/vramscope/vramscope/report"
+	own "github.com/vramscope/vramscope/trace/parquet"
 )
 
 // The tables of a job, as a data set that is partitioned as Hive does it: those keys are columns to every engine.
@@ -142,7 +143,7 @@ func (f *Fleet) WriteDataSet(dir, run string) error {
 }
 
 // RunFolder is what the folder of a run is called in a data set.
-func RunFolder(run string) string { return "run=" + escapeKey(run) }
+func RunFolder(run string) string { return "run=" + own.EscapeKey(run) }
 
 // onlyOurs is an error if a folder has something that this tool would not have put there.
 func onlyOurs(home string) error {
@@ -175,20 +176,6 @@ func makeBeside(home string) (string, error) {
 			return beside, err
 		}
 	}
-}
-
-// escapeKey makes a name of a folder of a value, as Hive does it.
-func escapeKey(v string) string {
-	var b strings.Builder
-	for _, c := range []byte(v) {
-		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte("_-.", c) >= 0:
-			b.WriteByte(c)
-		default:
-			fmt.Fprintf(&b, "%%%02X", c)
-		}
-	}
-	return b.String()
 }
 
 // rankRows are the rows of one rank.

@@ -46,7 +46,7 @@ func WriteDataSet(ctx context.Context, dir string, t *trace.Trace, keys ...Key) 
 	}
 	home := filepath.Clean(dir)
 	for _, k := range keys {
-		home = filepath.Join(home, k.Name+"="+escapeKey(k.Value))
+		home = filepath.Join(home, k.Name+"="+EscapeKey(k.Value))
 	}
 	description, parts, err := prepare(t)
 	if err != nil {
@@ -91,8 +91,8 @@ func (k Key) check(others []Key) error {
 	return nil
 }
 
-// escapeKey makes a name of a folder of a value, as Hive does it.
-func escapeKey(v string) string {
+// EscapeKey makes a name of a folder of a value, as Hive does it.
+func EscapeKey(v string) string {
 	var b strings.Builder
 	for _, c := range []byte(v) {
 		switch {
