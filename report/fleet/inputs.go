@@ -319,12 +319,16 @@ func glob(pattern string) ([]string, error) {
 	// The dot is there for folders that are links.
 	var out []string
 	err := filepath.WalkDir(filepath.FromSlash(start)+"/.", func(file string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
+		export := err == nil && e.IsDir() && isExport(file)
+		if err != nil || e.IsDir() && !export {
 			return nil
 		}
 		rel, err := filepath.Rel(filepath.FromSlash(start), file)
 		if err == nil && matchParts(parts[fixed:], strings.Split(filepath.ToSlash(rel), "/")) {
 			out = append(out, filepath.Join(root, rel))
+		}
+		if export {
+			return fs.SkipDir // its tables are no recordings of their own
 		}
 		return nil
 	})

@@ -51,6 +51,8 @@ func TestExpand(t *testing.T) {
 		{"the order of names does not matter", []string{"rank0", "a > rank0"}, "a rank0", "", "", "rank0"},
 		{"a circle ends", []string{"all/rank0", "all/up > ..", "all/self > ."}, "all", "", "", "all/rank0"},
 		{"a link to nothing is a file that cannot be read", []string{"all/rank0", "all/rank1 > gone"}, "all", "", "", "all/rank0 all/rank1"},
+		{"an export in tables is one", []string{"all/x/TARGET_INFO_SESSION_START_TIME.parquet", "all/x/t.parquet", "all/a"}, "all all/** all/*", "", "", "all/a all/x"},
+		{"for globs that go into folders as well", []string{"all/x/TARGET_INFO_SESSION_START_TIME.parquet", "all/x/t.parquet", "all/a"}, "all/**", "", "", "all/a all/x"},
 		{"full names and short ones are the same", []string{"rank0"}, "rank0 ./rank0 $PWD/rank0", "", "", "rank0"},
 		{"hidden files are left out", []string{"all/rank0", "all/.out.journal", "all/.d/rank1"}, "all", "", "", "all/rank0"},
 		{"by globs", []string{"all/rank0", "all/.out.journal", "all/.d/rank1"}, "all/* all/**", "", "", "all/rank0"},
