@@ -87,7 +87,7 @@ func earlier(written []string) []string {
 }
 
 func (j *fleetJob) options(e *env) fleet.Options {
-	return fleet.Options{Limit: j.limit.or(-1), Memory: j.memory.or(0), Redact: e.redact, Open: func(file string) (*trace.Trace, error) {
+	return fleet.Options{Limit: j.limit.or(-1), Memory: j.memory.or(0), Redact: e.redact, Build: version, Open: func(file string) (*trace.Trace, error) {
 		return source.Open(fleet.OnDisk(file), source.Options{})
 	}}
 }

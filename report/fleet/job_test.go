@@ -274,6 +274,11 @@ func TestGoesOn(t *testing.T) {
 	if _, err := (fleet.Pool{Workers: 2, Kept: store}).All(j.inputs, o, false, quietly); err != nil || len(opens) != len(j.inputs) {
 		t.Errorf("%d files were read again under other options: %v", len(opens), err)
 	}
+	clear(opens)
+	o.Build = "another"
+	if _, err := (fleet.Pool{Workers: 2, Kept: store}).All(j.inputs, o, false, quietly); err != nil || len(opens) != len(j.inputs) {
+		t.Errorf("by another build %d of %d files were opened (%v)", len(opens), len(j.inputs), err)
+	}
 }
 
 // TestOneFails: a recording that makes the program itself fail is one row.

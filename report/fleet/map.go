@@ -18,6 +18,8 @@ type Options struct {
 	Limit  int64 // bytes that each process may reserve, negative if not given
 	Memory int64 // bytes that each device can give, 0 if not given
 	Redact bool  // leave out what tells whose a recording is
+	// Build is the program's: what another build found, and a Pool kept, is found again.
+	Build string
 	// Open reads a recording.
 	Open func(file string) (*trace.Trace, error)
 }

@@ -124,14 +124,15 @@ func (p Pool) one(t Task, in *Input, o Options, room *room) (*fleet.Summary, err
 	return s, p.Kept.Put(key, value)
 }
 
-// form is counted up whenever what a task finds changes.
+// form is counted up whenever what a task finds changes, for builds that have no version.
 const form = "1"
 
-// key names the result of a task: it is that of the same task on the same file, unchanged, under the same options.
+// key names the result of a task: it is that of the same task on the same file, unchanged, under the same options and by the
+// same build.
 func (t Task) key(in *Input, o Options) string {
 	h := sha256.New()
 	what, _ := json.Marshal(t) // unreachable: a task has nothing that cannot be written
-	fmt.Fprintf(h, "%s\n%s\n%d %d\n%d %d %t\n", form, what, in.Size, in.Stamp, o.Limit, o.Memory, o.Redact)
+	fmt.Fprintf(h, "%s %s\n%s\n%d %d\n%d %d %t\n", form, o.Build, what, in.Size, in.Stamp, o.Limit, o.Memory, o.Redact)
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
