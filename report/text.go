@@ -105,8 +105,11 @@ func (a *Analysis) device(p *page, d *Device) {
 
 // beyond says how much of what was held at the peak is more than was ever in use.
 func beyond(held, most int64, ever string) string {
-	if held < most {
+	switch {
+	case held < most:
 		return ", which is less: not all that was reserved is in the recording"
+	case held == most && held > 0:
+		return ", all of it in use at once"
 	}
 	return fmt.Sprintf(": %s (%s) %s", Bytes(held-most), percent(held-most, held), ever)
 }
