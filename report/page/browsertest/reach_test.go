@@ -41,7 +41,14 @@ func TestHostileText(t *testing.T) {
 	for i := range names {
 		eval[any](x, `vramscope.view.set({block: %d})`, i)
 		x.settle()
-		if got := x.text("#inspector"); !strings.Contains(got, strings.TrimSpace(names[i])) {
+		want := names[i]
+		switch {
+		case strings.HasPrefix(want, "\u202e"):
+			want = `\u202egnissim` // it is written out, and turns nothing around
+		case len(want) > 4000:
+			want = want[:3900] // it is cut
+		}
+		if got := x.text("#inspector"); !strings.Contains(got, want) {
 			t.Errorf("the details of %q are %.200q", names[i], got)
 		}
 	}
