@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 )
 
 // MiB shows a size in MiB whatever it is, so that sizes can be compared down a column.
@@ -199,7 +198,7 @@ func (d *DeviceDiff) totals(p *page) {
 	for _, s := range d.Settings {
 		t.AppendRow(table.Row{s.Key, orDefault(s.A), orDefault(s.B), "", ""})
 	}
-	p.table(t)
+	p.grid(t)
 }
 
 func (p *Profile) requests() int {
@@ -331,7 +330,7 @@ func (d *DeviceDiff) stacks(p *page) {
 		}
 		t.AppendRow(table.Row{signed(g.b.Peak-g.a.Peak, MiB), MiB(g.a.Peak), MiB(g.b.Peak), g.kind(), g.where})
 	}
-	p.table(t)
+	p.grid(t)
 	if p.style.Markdown {
 		p.line("")
 	}
@@ -460,22 +459,7 @@ func ordinal(n int) string {
 
 // newTable is a table whose columns from to to are numbers.
 func newTable(header table.Row, from, to int) table.Writer {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.Style().Options = table.OptionsNoBordersAndSeparators
-	t.Style().Format.Header = text.FormatDefault
-	t.AppendHeader(header)
+	t := Grid(header...)
 	t.SetColumnConfigs(rightAligned(from, to))
 	return t
-}
-
-// table writes a table.
-func (p *page) table(t table.Writer) {
-	if p.style.Markdown {
-		p.line("%s", t.RenderMarkdown())
-		return
-	}
-	for _, l := range strings.Split(t.Render(), "\n") {
-		p.line("%s", strings.TrimRight(l, " "))
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/vramscope/vramscope/allocators/caching/config"
 	"github.com/vramscope/vramscope/simulate"
 	"github.com/vramscope/vramscope/trace"
@@ -159,7 +158,7 @@ func (r *Fits) WriteText(w io.Writer, style Style) error {
 	p.line("%s", p.bold(r.answer()))
 	p.line("%s", r.headline())
 	p.line("")
-	t := grid("allocator", "memory", "range", "own limit", "over live", "retries then", "larger sizes")
+	t := Grid("allocator", "memory", "range", "own limit", "over live", "retries then", "larger sizes")
 	t.SetColumnConfigs(rightAligned(2, 6))
 	for i := range r.Fits {
 		x := &r.Fits[i]
@@ -339,25 +338,6 @@ func rangeOf(low, high int64) string {
 		return exactBytes(low) + " – " + exactBytes(high)
 	}
 	return Bytes(low) + " – " + Bytes(high)
-}
-
-func grid(header ...any) table.Writer {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.Style().Options = table.OptionsNoBordersAndSeparators
-	t.Style().Format.Header = text.FormatDefault
-	t.AppendHeader(header)
-	return t
-}
-
-func (p *page) grid(t table.Writer) {
-	if p.style.Markdown {
-		p.line("%s", t.RenderMarkdown())
-		return
-	}
-	for _, l := range strings.Split(t.Render(), "\n") {
-		p.line("%s", strings.TrimRight(l, " "))
-	}
 }
 
 func (p *page) notes(notes []string) {

@@ -45,7 +45,7 @@ func (c *GPUCost) WriteText(w io.Writer, style Style) error {
 	for _, k := range kinds {
 		header = append(header, k.String())
 	}
-	tab := grid(header...)
+	tab := Grid(header...)
 	tab.SetColumnConfigs(rightAligned(1, len(header)))
 	for i := 0; i < len(c.Costs); {
 		size := c.Costs[i].Size

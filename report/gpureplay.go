@@ -156,7 +156,7 @@ func (r *GPUReplay) WriteText(w io.Writer, style Style) error {
 	p.line("%s", r.outcome())
 	s, said := &r.Run.Stats, &r.Predicted.Stats
 	p.line("")
-	tab := grid("", "on the GPU", "simulated")
+	tab := Grid("", "on the GPU", "simulated")
 	tab.SetColumnConfigs(rightAligned(2, 3))
 	row := func(what string, a, b string) { tab.AppendRow([]any{what, a, b}) }
 	row("peak reserved", Bytes(s.Reserved.Peak), Bytes(said.Reserved.Peak))
@@ -175,7 +175,7 @@ func (r *GPUReplay) WriteText(w io.Writer, style Style) error {
 	}
 	p.line("By the device's own account: %s", r.account())
 	p.line("")
-	calls := grid("call", "calls", "failed", "p50", "p99", "max", "total")
+	calls := Grid("call", "calls", "failed", "p50", "p99", "max", "total")
 	calls.SetColumnConfigs(rightAligned(2, 7))
 	r.eachCall(func(k cuda.Kind, t *cuda.Timing) {
 		calls.AppendRow([]any{k.String(), Count(int(t.Calls)), Count(int(t.Failed)), Micros(t.Quantile(0.5)), Micros(t.Quantile(0.99)), Micros(t.Max), Micros(t.Total)})

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/vramscope/vramscope/allocators/caching/config"
 	"github.com/vramscope/vramscope/simulate"
 	"github.com/vramscope/vramscope/trace"
@@ -174,17 +173,13 @@ func (r *Replays) WriteText(w io.Writer, style Style) error {
 	p.line("%s", r.Under())
 	r.edits(p)
 	p.line("")
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.Style().Options = table.OptionsNoBordersAndSeparators
-	t.Style().Format.Header = text.FormatDefault
 	header := table.Row{"allocator", "peak reserved", "range", "over live", "device calls", "retries", "finishes"}
 	live := r.Live
 	if r.Edited != nil {
 		header = append(header, "without the edits")
 		live = r.Edited.PeakAllocated
 	}
-	t.AppendHeader(header)
+	t := Grid(header...)
 	t.SetColumnConfigs(rightAligned(2, 6))
 	for _, x := range r.Runs {
 		s := x.Stats
@@ -195,35 +190,13 @@ func (r *Replays) WriteText(w io.Writer, style Style) error {
 		}
 		t.AppendRow(row)
 	}
-	if style.Markdown {
-		p.line("%s", t.RenderMarkdown())
-	} else {
-		for _, l := range strings.Split(t.Render(), "\n") {
-			p.line("%s", strings.TrimRight(l, " "))
-		}
-	}
+	p.grid(t)
 	r.notes(p)
 	return p.err
 }
 
 // Label names a run: a setting of PyTorch's allocator, or another allocator.
-func (r *Replays) Label(x ReplayRun) string {
-	switch {
-	case x.Allocator != simulate.Caching:
-		return x.Allocator
-	case x.Setting.Text == "":
-		return "(default)"
-	}
-	return x.Setting.Text
-}
-
-func rightAligned(from, to int) []table.ColumnConfig {
-	var out []table.ColumnConfig
-	for i := from; i <= to; i++ {
-		out = append(out, table.ColumnConfig{Number: i, Align: text.AlignRight, AlignHeader: text.AlignRight})
-	}
-	return out
-}
+func (r *Replays) Label(x ReplayRun) string { return labelOf(x.Allocator, x.Setting) }
 
 // Under says in how much memory the requests were replayed.
 func (r *Replays) Under() string {

@@ -21,7 +21,7 @@ func (t *Tune) WriteText(w io.Writer, style Style) error {
 	for _, h := range TuneHeader() {
 		header = append(header, h)
 	}
-	tab := grid(header...)
+	tab := Grid(header...)
 	tab.SetColumnConfigs(rightAligned(3, 8))
 	tab.AppendRow(t.row("now", &t.Baseline))
 	for i := range t.Candidates {

@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -45,20 +43,16 @@ func (r *Result) WriteText(w io.Writer, style report.Style) error {
 
 // table lists the rules. Messages of those that failed follow, but for the first, which is the headline.
 func (r *Result) table(p *page, style report.Style) {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.Style().Options = table.OptionsNoBordersAndSeparators
-	t.Style().Format.Header = text.FormatDefault
 	header := table.Row{"", "rule", "value", "baseline", "change", "at most"}
 	if len(r.Profiles) > 1 {
 		header = append(header, "device")
 	}
-	t.AppendHeader(header)
-	var numbers []table.ColumnConfig
+	t := report.Grid(header...)
+	var numbers []int
 	for i := 3; i <= len(header); i++ {
-		numbers = append(numbers, table.ColumnConfig{Number: i, Align: text.AlignRight, AlignHeader: text.AlignRight})
+		numbers = append(numbers, i)
 	}
-	t.SetColumnConfigs(numbers)
+	t.SetColumnConfigs(report.RightAligned(numbers...))
 	for i := range r.Findings {
 		f := &r.Findings[i]
 		verdict := "ok"
@@ -71,13 +65,11 @@ func (r *Result) table(p *page, style report.Style) {
 		}
 		t.AppendRow(row)
 	}
+	for _, l := range report.GridLines(t, style.Markdown) {
+		p.line("%s", l)
+	}
 	if style.Markdown {
-		p.line("%s", t.RenderMarkdown())
 		p.line("")
-	} else {
-		for l := range strings.SplitSeq(t.Render(), "\n") {
-			p.line("%s", strings.TrimRight(l, " "))
-		}
 	}
 	first := true
 	for i := range r.Findings {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/simulate/fleet"
 	"github.com/vramscope/vramscope/trace"
@@ -53,23 +52,11 @@ func (p *page) more(total int, what string) {
 }
 
 func (p *page) table(header table.Row, numbers []int, rows []table.Row) {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.Style().Options = table.OptionsNoBordersAndSeparators
-	t.Style().Format.Header = text.FormatDefault
-	t.AppendHeader(header)
+	t := report.Grid(header...)
 	t.AppendRows(rows)
-	var right []table.ColumnConfig
-	for _, n := range numbers {
-		right = append(right, table.ColumnConfig{Number: n, Align: text.AlignRight, AlignHeader: text.AlignRight})
-	}
-	t.SetColumnConfigs(right)
-	if p.style.Markdown {
-		p.line("%s", t.RenderMarkdown())
-		return
-	}
-	for _, l := range strings.Split(t.Render(), "\n") {
-		p.line("%s", strings.TrimRight(l, " "))
+	t.SetColumnConfigs(report.RightAligned(numbers...))
+	for _, l := range report.GridLines(t, p.style.Markdown) {
+		p.line("%s", l)
 	}
 }
 
