@@ -42,6 +42,17 @@ func CheckRules(rules []simulate.Rule) error {
 	return nil
 }
 
+// DecodeTOML reads a file of somebody's wishes into v; a mistake is said with its line. What of it is not in v, the
+// meta data tells.
+func DecodeTOML(r io.Reader, v any) (toml.MetaData, error) {
+	meta, err := toml.NewDecoder(r).Decode(v)
+	var at toml.ParseError
+	if errors.As(err, &at) {
+		return meta, fmt.Errorf("line %d: %s", at.Position.Line, at.Message)
+	}
+	return meta, err
+}
+
 // ReadRules reads a file of rules for categories, in TOML:
 //
 //	[[category]]
@@ -53,12 +64,8 @@ func ReadRules(r io.Reader) ([]simulate.Rule, error) {
 	var f struct {
 		Category []struct{ Name, Match string }
 	}
-	meta, err := toml.NewDecoder(r).Decode(&f)
+	meta, err := DecodeTOML(r, &f)
 	if err != nil {
-		var at toml.ParseError
-		if errors.As(err, &at) {
-			return nil, fmt.Errorf("line %d: %s", at.Position.Line, at.Message)
-		}
 		return nil, err
 	}
 	if odd := meta.Undecoded(); len(odd) > 0 {

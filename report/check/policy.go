@@ -1,14 +1,12 @@
 package check
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/BurntSushi/toml"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/trace"
 )
@@ -141,12 +139,8 @@ type policyFile struct {
 // ReadPolicy reads a policy in TOML.
 func ReadPolicy(r io.Reader) (*Policy, error) {
 	var f policyFile
-	meta, err := toml.NewDecoder(r).Decode(&f)
+	meta, err := report.DecodeTOML(r, &f)
 	if err != nil {
-		var at toml.ParseError
-		if errors.As(err, &at) {
-			return nil, fmt.Errorf("line %d: %s", at.Position.Line, at.Message)
-		}
 		return nil, err
 	}
 	if left := meta.Undecoded(); len(left) > 0 {
