@@ -26,12 +26,8 @@ func TestDamaged(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, x := range tracetest.Damages {
-				tr := *whole
-				tr.Devices = nil
-				for i := range whole.Devices {
-					tr.Devices = append(tr.Devices, *x.Apply(&whole.Devices[i]))
-				}
-				addsUp(t, x.Name, rec.Name, &tr)
+				tr := x.ApplyAll(whole)
+				addsUp(t, x.Name, rec.Name, tr)
 			}
 		})
 	}

@@ -183,6 +183,16 @@ func without(d *trace.Device, gone func(trace.Op) bool) {
 	keepEvents(d, func(i int) bool { return !gone(d.Events.At(i).Op) })
 }
 
+// ApplyAll makes a copy of a recording to all of whose devices it has happened.
+func (x Damage) ApplyAll(t *trace.Trace) *trace.Trace {
+	c := *t
+	c.Devices = nil
+	for i := range t.Devices {
+		c.Devices = append(c.Devices, *x.Apply(&t.Devices[i]))
+	}
+	return &c
+}
+
 // Apply makes a copy of a device that it has happened to, read anew. It is the same each time.
 func (x Damage) Apply(d *trace.Device) *trace.Device {
 	c := *d

@@ -340,12 +340,8 @@ func TestDamaged(t *testing.T) {
 		}
 		for _, x := range tracetest.Damages {
 			t.Run(x.Name, func(t *testing.T) {
-				tr := *whole
-				tr.Devices = nil
-				for i := range whole.Devices {
-					tr.Devices = append(tr.Devices, *x.Apply(&whole.Devices[i]))
-				}
-				a := report.Analyze(name, &tr, report.Options{Limit: -1, Device: -1})
+				tr := x.ApplyAll(whole)
+				a := report.Analyze(name, tr, report.Options{Limit: -1, Device: -1})
 				p := read(t, write(t, a, Options{}))
 				for i := range a.Devices {
 					addsUp(t, &a.Devices[i], p, p.meta.Devices[i])

@@ -347,13 +347,9 @@ func TestDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, x := range tracetest.Damages {
-			tr := *whole
-			tr.Devices = nil
-			for i := range whole.Devices {
-				tr.Devices = append(tr.Devices, *x.Apply(&whole.Devices[i]))
-			}
+			tr := x.ApplyAll(whole)
 			t.Run(name+" "+x.Name, func(t *testing.T) {
-				a := report.Analyze(name, &tr, report.Options{Limit: -1, Device: -1})
+				a := report.Analyze(name, tr, report.Options{Limit: -1, Device: -1})
 				if perfetto.Drawable(a) {
 					written(t, a)
 				}

@@ -67,12 +67,8 @@ func TestDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, x := range tracetest.Damages {
-			tr := *whole
-			tr.Devices = nil
-			for i := range whole.Devices {
-				tr.Devices = append(tr.Devices, *x.Apply(&whole.Devices[i]))
-			}
-			drawAll(t, rec.Name+", "+x.Name, rec.Name, &tr, plain())
+			tr := x.ApplyAll(whole)
+			drawAll(t, rec.Name+", "+x.Name, rec.Name, tr, plain())
 		}
 	}
 }

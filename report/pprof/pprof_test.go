@@ -226,12 +226,8 @@ func TestDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, x := range tracetest.Damages {
-			tr := *whole
-			tr.Devices = nil
-			for i := range whole.Devices {
-				tr.Devices = append(tr.Devices, *x.Apply(&whole.Devices[i]))
-			}
-			t.Run(name+" "+x.Name, func(t *testing.T) { same(t, report.Analyze(name, &tr, report.Options{Limit: -1, Device: -1})) })
+			tr := x.ApplyAll(whole)
+			t.Run(name+" "+x.Name, func(t *testing.T) { same(t, report.Analyze(name, tr, report.Options{Limit: -1, Device: -1})) })
 		}
 	}
 }

@@ -110,12 +110,8 @@ func TestDamaged(t *testing.T) {
 	for _, name := range []string{"golden/record_stream.pickle.zst", "golden/graph.pickle.zst"} {
 		whole := recorded(t, name).Trace
 		for _, damage := range tracetest.Damages {
-			tr := *whole
-			tr.Devices = nil
-			for i := range whole.Devices {
-				tr.Devices = append(tr.Devices, *damage.Apply(&whole.Devices[i]))
-			}
-			x.navigate(written(t, report.Analyze(name, &tr, report.Options{Limit: -1, Device: -1}), page.Options{}), "")
+			tr := damage.ApplyAll(whole)
+			x.navigate(written(t, report.Analyze(name, tr, report.Options{Limit: -1, Device: -1}), page.Options{}), "")
 			x.settle()
 			for _, keys := range []string{"", "x", "e", "++"} {
 				if keys != "" {
