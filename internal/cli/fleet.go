@@ -52,13 +52,7 @@ To spread the work over many machines, see vramscope fleet map --help.`,
 			if err != nil {
 				return outputError{err}
 			}
-			if err := job.readAny(s); err != nil {
-				return err
-			}
-			if err := also.write(e, &out, job.named(e, s)); err != nil {
-				return err
-			}
-			return keep.done()
+			return job.finish(e, &out, &also, s, keep)
 		},
 	}
 	out.flags(c)

@@ -104,6 +104,17 @@ func (j *fleetJob) named(e *env, s *summaries.Summary) *summaries.Summary {
 	return s.Renamed(summaries.Nameless(files))
 }
 
+// finish writes what was found where it is wanted. What is kept of the work is let go after that, and not before.
+func (j *fleetJob) finish(e *env, out *output, also *fleetFiles, s *summaries.Summary, keep *keeper) error {
+	if err := j.readAny(s); err != nil {
+		return err
+	}
+	if err := also.write(e, out, j.named(e, s)); err != nil {
+		return err
+	}
+	return keep.done()
+}
+
 // readAny is an error if nothing could be read at all.
 func (j *fleetJob) readAny(s *summaries.Summary) error {
 	if len(s.Devices) > 0 {

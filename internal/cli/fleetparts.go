@@ -157,13 +157,7 @@ vramscope fleet map --after to verify what was found on all.`,
 					return outputError{err}
 				}
 			}
-			if err := job.readAny(s); err != nil {
-				return err
-			}
-			if err := also.write(e, &out, job.named(e, s)); err != nil {
-				return err
-			}
-			return keep.done()
+			return job.finish(e, &out, &also, s, keep)
 		},
 	}
 	out.flags(c)

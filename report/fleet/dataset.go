@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -116,7 +115,7 @@ func (f *Fleet) WriteDataSet(dir, run string) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	temp, err := makeBeside(home)
+	temp, err := own.MakeBeside(home)
 	if err != nil {
 		return err
 	}
@@ -166,16 +165,6 @@ func onlyOurs(home string) error {
 		}
 	}
 	return nil
-}
-
-// makeBeside makes a folder beside another. Engines pass over folders whose names begin so.
-func makeBeside(home string) (string, error) {
-	for {
-		beside := filepath.Join(filepath.Dir(home), fmt.Sprintf("_%s.%08x", filepath.Base(home), rand.Uint32()))
-		if err := os.Mkdir(beside, 0o777); !errors.Is(err, fs.ErrExist) {
-			return beside, err
-		}
-	}
 }
 
 // rankRows are the rows of one rank.

@@ -131,7 +131,7 @@ func makeFolders(dir string) (made []string, err error) {
 
 // writeHome writes a trace beside its place and moves it there.
 func writeHome(ctx context.Context, home string, t *trace.Trace, description []byte, parts []part) error {
-	temp, err := makeBeside(home)
+	temp, err := MakeBeside(home)
 	if err != nil {
 		return err
 	}
@@ -156,8 +156,8 @@ func writeHome(ctx context.Context, home string, t *trace.Trace, description []b
 	return os.Rename(temp, home)
 }
 
-// makeBeside makes a folder beside another. Engines pass over folders whose names begin so.
-func makeBeside(home string) (string, error) {
+// MakeBeside makes a folder beside another. Engines pass over folders whose names begin so.
+func MakeBeside(home string) (string, error) {
 	for {
 		beside := filepath.Join(filepath.Dir(home), fmt.Sprintf("_%s.%08x", filepath.Base(home), rand.Uint32()))
 		if err := os.Mkdir(beside, 0o777); !errors.Is(err, fs.ErrExist) {

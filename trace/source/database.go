@@ -29,14 +29,11 @@ var databases = [...]tableSource{
 // file is put into a temporary one first. path is where it is already, "" for nowhere. tell, if not nil, is told how
 // far reading has come.
 func readDatabase(r io.Reader, path string, tell func(read, total int64)) (*trace.Trace, error) {
-	if path == "" {
-		spooled, err := spool(r)
-		if err != nil {
-			return nil, err
-		}
-		defer os.Remove(spooled)
-		path = spooled
+	path, done, err := onDisk(r, path)
+	if err != nil {
+		return nil, err
 	}
+	defer done()
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -59,6 +56,15 @@ func readDatabase(r io.Reader, path string, tell func(read, total int64)) (*trac
 		return t, err
 	}
 	return nil, otherDatabase(d.Names())
+}
+
+// onDisk is where a stream is as a file: at path, or in a temporary one if that is empty. done removes what it made.
+func onDisk(r io.Reader, path string) (file string, done func(), err error) {
+	if path != "" {
+		return path, func() {}, nil
+	}
+	spooled, err := spool(r)
+	return spooled, func() { os.Remove(spooled) }, err
 }
 
 // spool writes what is left of a stream to a temporary file.

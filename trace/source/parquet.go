@@ -15,14 +15,11 @@ func isParquet(head []byte) bool { return len(head) > 4 && tables.IsParquet(head
 // readParquet reads a Parquet file, which says at its end what it has: what comes out of a pipe or of a packed file
 // is put into a temporary one first. path is where it is already, "" for nowhere.
 func readParquet(r io.Reader, path string) (*trace.Trace, error) {
-	if path == "" {
-		spooled, err := spool(r)
-		if err != nil {
-			return nil, err
-		}
-		defer os.Remove(spooled)
-		path = spooled
+	path, done, err := onDisk(r, path)
+	if err != nil {
+		return nil, err
 	}
+	defer done()
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
