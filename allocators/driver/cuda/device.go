@@ -52,7 +52,7 @@ func (l *Library) Devices() ([]Info, error) {
 // system.
 type Device struct {
 	Info
-	library *Library
+	lib     *Library
 	c       device
 	open    bool
 	streams []uint64 // the driver's, by our numbers; 0 is the default stream
@@ -81,7 +81,7 @@ func (l *Library) Open(index int) (*Device, error) {
 		runtime.UnlockOSThread()
 		return nil, err
 	}
-	return &Device{Info: info, library: l, c: c, open: true, streams: []uint64{0}, timings: &Timings{}}, nil
+	return &Device{Info: info, lib: l, c: c, open: true, streams: []uint64{0}, timings: &Timings{}}, nil
 }
 
 // startThreads makes Go have as many threads as it will want, so that their stacks are not put where the driver
@@ -108,10 +108,10 @@ func (d *Device) Empty() error {
 		errs = append(errs, d.Sync())
 	}
 	for _, p := range d.pools {
-		errs = append(errs, d.library.poolDestroy(d.c, p))
+		errs = append(errs, d.lib.poolDestroy(d.c, p))
 	}
 	for _, s := range d.streams[1:] {
-		errs = append(errs, d.library.streamDestroy(d.c, s))
+		errs = append(errs, d.lib.streamDestroy(d.c, s))
 	}
 	d.pools, d.streams = nil, d.streams[:1]
 	return errors.Join(errs...)
@@ -124,14 +124,14 @@ func (d *Device) Close() error {
 	}
 	err := d.Empty()
 	d.open = false
-	err = errors.Join(err, d.library.close(d.c))
+	err = errors.Join(err, d.lib.close(d.c))
 	runtime.UnlockOSThread()
 	return err
 }
 
 // NeedVirtualMemory says what is missing for reservations and mappings, nil if nothing is.
 func (d *Device) NeedVirtualMemory() error {
-	switch s := d.library.lacks(needsVirtualMemory); {
+	switch s := d.lib.lacks(needsVirtualMemory); {
 	case s != "":
 		return &Missing{fmt.Sprintf("virtual memory needs a newer driver: this one has no %s (CUDA 10.2 and later have it)", s)}
 	case !d.VirtualMemory:
@@ -142,7 +142,7 @@ func (d *Device) NeedVirtualMemory() error {
 
 // NeedPools says what is missing for stream-ordered pools, nil if nothing is.
 func (d *Device) NeedPools() error {
-	switch s := d.library.lacks(needsPools); {
+	switch s := d.lib.lacks(needsPools); {
 	case s != "":
 		return &Missing{fmt.Sprintf("stream-ordered pools need a newer driver: this one has no %s (CUDA 11.2 and later have it)", s)}
 	case !d.Pools:
@@ -175,7 +175,7 @@ func (d *Device) Run(ops []Op) (int, error) {
 			return 0, fmt.Errorf("call %d (%v): there is no slot %d or no stream %d", i, op.Kind, op.Slot, op.Stream)
 		}
 	}
-	n := d.library.run(d.c, ops, d.slots, d.streams)
+	n := d.lib.run(d.c, ops, d.slots, d.streams)
 	for i := range ops[n:] {
 		ops[n+i].Result = NotMade
 	}
@@ -188,7 +188,7 @@ func (d *Device) Err(op *Op) error {
 	if op.Result <= 0 {
 		return nil
 	}
-	return d.library.error(op.Kind.String(), op.Result)
+	return d.lib.error(op.Kind.String(), op.Result)
 }
 
 // one makes a single call.
@@ -218,7 +218,7 @@ func (d *Device) Stream() (uint16, error) {
 	if len(d.streams) > 1<<16-1 {
 		return 0, fmt.Errorf("more than %d streams", 1<<16-1)
 	}
-	s, err := d.library.streamCreate(d.c)
+	s, err := d.lib.streamCreate(d.c)
 	if err != nil {
 		return 0, err
 	}
@@ -232,7 +232,7 @@ func (d *Device) Pool(most int64) (uint64, error) {
 	if err := d.NeedPools(); err != nil {
 		return 0, err
 	}
-	p, err := d.library.poolCreate(d.c, most)
+	p, err := d.lib.poolCreate(d.c, most)
 	if err != nil {
 		return 0, err
 	}
